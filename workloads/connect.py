@@ -34,11 +34,11 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api import Conductor as ConductorRole
 from fencepost.harness.api.bounds import demand_bounds
-from fencepost.harness.api.connect import MOST_SHOWN
+from fencepost.harness.api.connect import MOST_SHOWN, release
 from fencepost.harness.api.logs import of_second
 from fencepost.harness.fetching import archives
 from fencepost.workloads.support import connect_records
-from fencepost.workloads.support.connect_conductor import NAME, NUMBERED, Change, Conductor, as_text, release
+from fencepost.workloads.support.connect_conductor import NAME, NUMBERED, Change, Conductor, as_text
 from fencepost.workloads.support.connect_records import SourceRecords
 from fencepost.workloads.support.connect_refusals import FirstRecords, without_definitions
 from fencepost.workloads.support.connect_services import with_services
@@ -67,6 +67,7 @@ class Connect:
     """A source connector on distributed workers of Kafka Connect (docs/connect.md).
 
     version: of Kafka Connect
+    upgrades: versions that workers may change to during a run (the fault `connect-version`); from 3.0 on
     workers: how many
     support: their `exactly.once.source.support`: of all, or of each one
     worker_settings: of the workers, laid over ours
@@ -123,6 +124,7 @@ class Connect:
     default_nemesis: ClassVar[Sequence[str]] = OF_CONNECT
 
     version: str = "4.3.0"
+    upgrades: tuple[str, ...] = ()
     workers: Annotated[int, Between(1, 50)] = 3
     support: str | tuple[str, ...] = "enabled"
     worker_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -168,8 +170,9 @@ class Connect:
         for change in self.changes:
             if change not in CHANGES:
                 raise ValueError(f'changes: "{change}" is none of {", ".join(CHANGES)}')
-            if release(self.version) < SINCE.get(change, ()):
-                raise ValueError(f"changes: {change} needs Kafka Connect {'.'.join(map(str, SINCE[change]))}, not {self.version}")
+            for version in (self.version, *self.upgrades):
+                if release(version) < SINCE.get(change, ()):
+                    raise ValueError(f"changes: {change} needs Kafka Connect {'.'.join(map(str, SINCE[change]))}, not {version}")
         protocol = self.worker_settings.get("connect.protocol")
         if "unsigned" in self.changes and protocol in UNSIGNED_PROTOCOLS:
             raise ValueError(f"changes: unsigned needs workers that sign requests; with connect.protocol={protocol} none does")
@@ -262,6 +265,7 @@ class Connect:
             group=f"{GROUP}{suffix}",
             positions=self._positions,
             classes=(self.connector,),
+            upgrades=self.upgrades,
         )
 
     def producer_settings(self) -> Mapping[str, Any]:

@@ -44,6 +44,7 @@ class Mirror:
     """MirrorSource between a topic `in`, which writers fill in transactions, and its copy `mirror.in` (docs/connect.md).
 
     version: of Kafka Connect and MirrorMaker
+    upgrades: versions that workers may change to during a run (the fault `connect-version`)
     workers: how many
     support: their `exactly.once.source.support`: of all, or of each one
     tasks: `tasks.max` of the connector
@@ -66,6 +67,7 @@ class Mirror:
     default_nemesis: ClassVar[Sequence[str]] = OF_CONNECT
 
     version: str = "4.3.0"
+    upgrades: tuple[str, ...] = ()
     workers: Annotated[int, Between(1, 50)] = 2
     support: str | tuple[str, ...] = "enabled"
     tasks: Annotated[int, Between(1, 500)] = 2
@@ -135,6 +137,7 @@ class Mirror:
         honest = {} if self.isolation == "read_committed" else {"exactly.once.support": "requested"}  # else it is refused
         return Connect(
             version=self.version,
+            upgrades=self.upgrades,
             workers=self.workers,
             support=self.support,
             connector=CONNECTOR,

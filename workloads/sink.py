@@ -61,6 +61,7 @@ class Sink:
         `{service.NAME.port}` are the address of an outside service that the cluster declares
     connector: the class of a sink connector of Kafka Connect, in the place of `command`; its workers are the instances
     version: of Kafka Connect
+    upgrades: versions that its workers may change to during a run (the fault `connect-version`)
     plugins: directories and jars with the connector; none for Kafka's own
     config: of the connector; in its values `{store}` is FENCEPOST_STORE. Its consumers read at read_uncommitted unless
         `consumer.override.isolation.level` says otherwise
@@ -100,6 +101,7 @@ class Sink:
     database: str = ""
     connector: str = ""
     version: str = "4.3.0"
+    upgrades: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     tasks: Annotated[int, Between(1, 500)] = 1
@@ -204,6 +206,7 @@ class Sink:
         ours = {"topics": self.input_topic, "key.converter": TEXT, "value.converter": TEXT, "errors.tolerance": "none"}
         return Connect(
             version=self.version,
+            upgrades=self.upgrades,
             workers=self.instances,
             support="disabled",
             connector=self.connector,

@@ -9,6 +9,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+EXACTLY_ONCE = (3, 3)  # the first release whose sources can be exactly-once (KIP-618)
+
+
+def release(version: str) -> tuple[int, ...]:
+    """(4, 3) of 4.3.0."""
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectWorker:
@@ -25,6 +32,7 @@ class ConnectWorker:
         with it.
     positions: the kind of the positions of its connectors' sources: `positions` of a contract.
     classes: the classes of these connectors, which `plugins` have to hold.
+    upgrades: other versions of Kafka Connect that it may change to while the test runs.
     """
 
     version: str
@@ -37,6 +45,12 @@ class ConnectWorker:
     group: str = "connect"
     positions: str = "dense"
     classes: tuple[str, ...] = ()
+    upgrades: tuple[str, ...] = ()
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Every version that it may run, its first one first."""
+        return tuple(dict.fromkeys((self.version, *self.upgrades)))
 
 
 @dataclass(frozen=True)

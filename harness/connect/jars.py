@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.api.connect import ConnectWorker
+from fencepost.harness.api.connect import EXACTLY_ONCE, ConnectWorker
 from fencepost.harness.api.run import ConnectPlan
 from fencepost.harness.fetching import maven
 from fencepost.harness.fetching.java import java
 from fencepost.harness.fetching.manifest import Manifest
 from fencepost.harness.fetching.store import Store, cache_dir
 
-FIRST = (3, 3)  # the first release whose sources can be exactly-once (KIP-618)
+OLDEST = (3, 0)  # what workers may be downgraded to; an older one was not tried
 _LOG = "1.7.36"
 _GROUP = "org.apache.kafka"
 _PARTS = ("connect-runtime", "connect-json")
@@ -36,14 +36,19 @@ class ConnectJars:
     jars: Mapping[str, str]
 
 
-def refusal(version: str) -> str:
-    """The reason why no worker of such a version can be run, by its text alone; empty when it can."""
+def refusal(version: str, since: tuple[int, int] = EXACTLY_ONCE) -> str:
+    """The reason why no worker of such a version can be run, by its text alone; empty when it can.
+
+    since: the first release that can: of a test's `version` one with exactly-once sources, of its `upgrades` `OLDEST`.
+    """
     match = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
     if match is None:
         return f'"{version}" is no version of Kafka Connect; one is 4.3.0'
-    if (int(match[1]), int(match[2])) < FIRST:
-        return f"Kafka Connect {version} has no exactly-once sources (KIP-618); 3.3.1 is the first release with them that runs"
-    return ""
+    if (int(match[1]), int(match[2])) >= since:
+        return ""
+    if since == OLDEST:
+        return f"Kafka Connect {version} is too old: workers may change to 3.0.0 or later"
+    return f"Kafka Connect {version} has no exactly-once sources (KIP-618); 3.3.1 is the first release with them that runs"
 
 
 def fetch(
@@ -53,7 +58,7 @@ def fetch(
 
     Raises CampaignError when there is no such version, ClusterError when it cannot be fetched or the cache is damaged.
     """
-    if wrong := refusal(version):
+    if wrong := refusal(version, OLDEST):
         raise CampaignError([wrong])
 
     def fill(directory: Path) -> None:
@@ -63,6 +68,18 @@ def fetch(
             progress(f"Kafka Connect {version} is published without {' and '.join(absent)}: their connectors cannot be run")
 
     return _jars(_store().fetch(version, fill, progress, repair))
+
+
+def fetch_all(workers: Iterable[ConnectWorker], progress: Callable[[str], None]) -> None:
+    """Fetch the jars of every version that some workers may run.
+
+    Raises as `fetch` does, and CampaignError where a worker's first version has no exactly-once sources.
+    """
+    for first in dict.fromkeys(worker.version for worker in workers):
+        if wrong := refusal(first):
+            raise CampaignError([wrong])
+    for version in dict.fromkeys(version for worker in workers for version in worker.versions):
+        fetch(version, progress)
 
 
 def _resolve(version: str, directory: Path, ivy: maven.Ivy | None) -> list[str]:
@@ -86,13 +103,19 @@ def _resolve(version: str, directory: Path, ivy: maven.Ivy | None) -> list[str]:
 
 def lost_connectors(workers: Iterable[ConnectWorker]) -> list[str]:
     """Connectors of Kafka's own that a release, which is in the cache, was published without: a sentence each."""
-    wanted = dict.fromkeys((worker.version, name) for worker in workers if worker.ours for name in worker.classes)
+    ours = [worker for worker in workers if worker.ours]
+    wanted = dict.fromkeys(
+        ("version" if version == worker.version else "upgrades", version, name)
+        for worker in ours
+        for version in worker.versions
+        for name in worker.classes
+    )
     lost = []
-    for version, name in wanted:
+    for option, version, name in wanted:
         fetched = installed(version)
         for part, package in _CONNECTORS.items():
             if fetched and name.startswith(package) and f"{part}-{version}.jar" not in fetched.jars:
-                lost.append(f"workload.version: Kafka Connect {version} is published without {part}, which has {name}; {_WHOLE}")
+                lost.append(f"workload.{option}: Kafka Connect {version} is published without {part}, which has {name}; {_WHOLE}")
     return lost
 
 

@@ -20,7 +20,7 @@ def worker_directories(roles: Iterable[Role], connect: Mapping[str, Any]) -> lis
 
     connect: the plan's entries, by version.
     """
-    wanted = {role.worker.version: role.worker for role in roles if role.worker}
+    wanted = {version: role.worker for role in roles if role.worker for version in role.worker.versions}
     return [path for name, worker in wanted.items() for path in jar_directories(worker, connect[name])]
 
 

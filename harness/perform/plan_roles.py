@@ -18,6 +18,7 @@ from fencepost.harness.api import (
 )
 from fencepost.harness.api import roles as kinds
 from fencepost.harness.api.clients import consumer_group
+from fencepost.harness.api.connect import ConnectWorker
 from fencepost.harness.connect.worker import group_of as group_of_connect
 from fencepost.harness.connect.worker import transactional_ids
 from fencepost.harness.drivers.client import DriverClient
@@ -112,7 +113,12 @@ def ids_of_clients(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, 
 
 def settings_of(roles: Sequence[Role]) -> dict[str, dict[str, str]]:
     """The settings of instances that can be changed, by node."""
-    return {f"c{slot}": {"support": role.worker.support} for slot, role in enumerate(roles) if role.worker}
+    return {f"c{slot}": _settings(role.worker) for slot, role in enumerate(roles) if role.worker}
+
+
+def _settings(worker: ConnectWorker) -> dict[str, str]:
+    """versions: all that it may run."""
+    return {"support": worker.support, "version": worker.version, "versions": " ".join(worker.versions)}
 
 
 def topics_of(plan: Mapping[str, Any], role: Role) -> list[str]:
@@ -139,7 +145,8 @@ def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> 
     directory = directory_of(run_dir, slot)
     if role.worker:
         support = os.environ.get("FENCEPOST_SUPPORT") or role.worker.support
-        return Launch.of_connect(plan, replace(role.worker, support=support), slot, directory)
+        version = os.environ.get("FENCEPOST_VERSION") or role.worker.version
+        return Launch.of_connect(plan, replace(role.worker, support=support, version=version), slot, directory)
     return Launch.of_program(plan, role.program, slot, directory) if role.program and role.runs else None
 
 

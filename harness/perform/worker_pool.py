@@ -230,7 +230,8 @@ class WorkerPool:
             "FENCEPOST_SECOND_BOOTSTRAP": second.bootstrap() if second else "",
             "FENCEPOST_CONNECTION": json.dumps(dict(self._cluster.connection())),
             "FENCEPOST_NODE": node,
-            "FENCEPOST_SUPPORT": self._cluster.setting(node, "support") if isinstance(self._cluster, Scalable) else "",
+            "FENCEPOST_SUPPORT": self._setting(node, "support"),
+            "FENCEPOST_VERSION": self._setting(node, "version"),
         }
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with log_file(self._run_dir, f"{RunFile.LOGS}/{node}/stderr.log") as stderr:
@@ -239,6 +240,10 @@ class WorkerPool:
         assert popen.stdout is not None
         threading.Thread(target=self._listen, args=(worker, popen.stdout), daemon=True).start()
         return worker
+
+    def _setting(self, node: str, name: str) -> str:
+        """A setting of an instance for its next life; empty where it has none."""
+        return self._cluster.setting(node, name) if isinstance(self._cluster, Scalable) else ""
 
     def _listen(self, worker: Worker, stdout: IO[bytes]) -> None:
         try:

@@ -95,8 +95,8 @@ def _demands(workload: Any) -> Mapping[str, int]:
 
 
 def connect_versions(roles: Iterable[Role]) -> list[str]:
-    """The versions of Kafka Connect that workers among these roles run."""
-    return list(dict.fromkeys(role.worker.version for role in roles if role.worker))
+    """The versions of Kafka Connect that workers among these roles may run."""
+    return list(dict.fromkeys(version for role in roles if role.worker for version in role.worker.versions))
 
 
 def _connect_plan(roles: Sequence[Role]) -> dict[str, ConnectPlan]:
@@ -105,7 +105,7 @@ def _connect_plan(roles: Sequence[Role]) -> dict[str, ConnectPlan]:
 
 
 def _version_plan(name: str, workers: Iterable[ConnectWorker]) -> ConnectPlan:
-    times = [fencing_s(worker) for worker in workers if worker.version == name]
+    times = [fencing_s(worker) for worker in workers if name in worker.versions]
     bounds = [time_s for time_s in times if time_s is not None]
     known: ConnectPlan = {"fencing_s": max(bounds)} if len(bounds) == len(times) else {}
     return {**jars.planned(name), **known}
@@ -146,9 +146,8 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         if isinstance(provider, Obtains):
             provider.obtain(on_progress)
         workload = _instance("workload", test.workload.kind, test.workload.options)
-        for wanted in connect_versions(workload.roles()):
-            jars.fetch(wanted, on_progress)
         workers = [role.worker for role in workload.roles() if role.worker]
+        jars.fetch_all(workers, on_progress)
         lost = [*_lost_programs(workload.roles()), *lost_plugins(workers), *jars.lost_connectors(workers)]
         wrong += [f"{test.name}: {text}" for text in (*lost, *unsuited(test, workload, on_progress))]
         if isinstance(provider, JudgesSettings):

@@ -104,7 +104,7 @@ class FakeCluster(FakeEnvironment):
         self._frozen: set[str] = set()
         self._instances = dict.fromkeys(self.clients, True)
         self._instance_ids: dict[str, str] = {}
-        self._settings = {client: {"support": "disabled"} for client in self.clients}
+        self._settings = {client: {"support": "disabled", "version": "fake", "versions": "fake"} for client in self.clients}
         self._next_pid = FIRST_PID
         self._partitions = FakePartitions(self.brokers, lambda: self.topics, self.awake, self._done)
         self.coordinated = FakeTransactions(self._done)

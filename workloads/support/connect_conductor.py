@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 from fencepost.harness.api import Operation, Outcome, PlannedOperation
+from fencepost.harness.api.connect import release
 from fencepost.workloads.support import connect_records
 from fencepost.workloads.support.connect_refusals import NO_CLASS, refused_keys
 
@@ -65,6 +66,9 @@ class Conducted(Protocol):
     def version(self) -> str: ...
 
     @property
+    def upgrades(self) -> tuple[str, ...]: ...
+
+    @property
     def rest(self) -> tuple[str, ...]: ...
 
     @property
@@ -106,7 +110,7 @@ class Conductor:
 
     def __post_init__(self) -> None:
         theirs = self.workload.connector != NUMBERED and bool(self.workload.offset_position)
-        self.asks_offsets = theirs and release(self.workload.version) >= OFFSETS_SINCE
+        self.asks_offsets = theirs and min(map(release, (self.workload.version, *self.workload.upgrades))) >= OFFSETS_SINCE
 
     @property
     def name(self) -> str:
@@ -253,11 +257,6 @@ class Conductor:
     def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0, **more: Any) -> PlannedOperation:
         request = {"method": method, "path": f"/connectors/{self.name}{path}", **({} if body is None else {"body": body}), **more}
         return PlannedOperation(f="rest", mops=(), request=request, think_s=think_s)
-
-
-def release(version: str) -> tuple[int, ...]:
-    """(4, 3) of 4.3.0."""
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 def offsets_in(answer: Any) -> list[Mapping[str, Any]]:

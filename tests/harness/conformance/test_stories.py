@@ -31,6 +31,7 @@ QUICK_OPTIONS: dict[str, dict[str, object]] = {
     "delete-topic": {"gone_within_s": 0.1, "back_within_s": 0.1},
     "scale": {"within_s": 0.1},
     "connect-support": {"within_s": 0.1},
+    "connect-version": {"within_s": 0.1},
     "membership": {"gone_within_s": 0.1, "back_within_s": 0.1},
 }
 APART = {"membership": 1}  # faults that need controllers of their own, and how many

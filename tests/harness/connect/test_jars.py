@@ -61,6 +61,9 @@ def test_a_release_that_is_published_without_kafkas_own_connectors_is_fetched_wi
     others = replace(mirror, classes=("org.else.Source",)), replace(mirror, ours=False, plugins=("own.jar",))
     (text,) = jars.lost_connectors([mirror, mirror, *others])
     assert text.startswith("workload.version: Kafka Connect 4.4.0 is published without connect-mirror, which has org.apache")
+    upgraded = replace(mirror, version="4.3.0", upgrades=("4.4.0",))
+    (text,) = jars.lost_connectors([upgraded])
+    assert text.startswith("workload.upgrades: Kafka Connect 4.4.0 is published without connect-mirror")
 
 
 def test_a_release_that_there_is_not_is_refused_all_the_same(cache):
@@ -75,4 +78,11 @@ def test_a_release_that_there_is_not_is_refused_all_the_same(cache):
 )
 def test_a_version_that_cannot_be_run_is_refused(version, text):
     with pytest.raises(CampaignError, match=text):
-        jars.fetch(version)
+        jars.fetch_all([ConnectWorker(version=version)], print)
+
+
+@pytest.mark.parametrize(("version", "text"), [("2.8.2", "too old"), ("newest", "no version of Kafka Connect")])
+def test_a_version_that_no_worker_can_change_to_is_refused(cache, version, text):
+    jars.fetch("4.3.0", ivy=ivy)
+    with pytest.raises(CampaignError, match=text):
+        jars.fetch_all([ConnectWorker(version="4.3.0", upgrades=(version,))], print)

@@ -6,10 +6,11 @@ import stat
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
-from fencepost.harness.api import ConnectWorker
+from fencepost.harness.api import ConnectInstance, ConnectWorker
 from fencepost.harness.connect.worker import (
     addresses,
     fencing_s,
@@ -20,6 +21,8 @@ from fencepost.harness.connect.worker import (
     serves,
     transactional_ids,
 )
+from fencepost.harness.perform.connect_part import worker_directories
+from fencepost.harness.perform.plan_roles import launch_of, settings_of
 
 FOUND = {"directory": "/cache/connect/4.3.0", "java": "/opt/java/bin/java", "jars": {"b.jar": "", "a.jar": ""}}
 PLAN = {"prefix": "fp-ab12-", "bootstrap": "127.0.0.1:9092", "connection": {}, "connect": {"4.3.0": FOUND}}
@@ -101,3 +104,21 @@ def test_a_worker_serves_when_it_answers_and_not_before(tmp_path, answering):
     assert not serves(tmp_path)
     (tmp_path / "rest").write_text(answering)
     assert serves(tmp_path)
+
+
+def test_an_instance_begins_its_next_life_with_the_version_and_the_level_that_it_was_given(tmp_path, monkeypatch):
+    older = {**FOUND, "directory": "/cache/connect/3.9.1"}
+    role = ConnectInstance(connect=replace(WORKER, upgrades=("3.9.1",)))
+    plan = {**PLAN, "connect": {"4.3.0": FOUND, "3.9.1": older}}
+    assert settings_of([role]) == {"c0": {"support": "enabled", "version": "4.3.0", "versions": "4.3.0 3.9.1"}}
+    assert set(worker_directories([role], plan["connect"])) >= {"/cache/connect/4.3.0", "/cache/connect/3.9.1"}
+    (tmp_path / "data" / "c0").mkdir(parents=True)
+    for version, support in (("", ""), ("3.9.1", "disabled")):
+        monkeypatch.setenv("FENCEPOST_VERSION", version)
+        monkeypatch.setenv("FENCEPOST_SUPPORT", support)
+        launch = launch_of(plan, role, 0, tmp_path)
+        command = launch.command()
+        assert launch.name == f"connect {version or '4.3.0'}"
+        assert f"/cache/connect/{version or '4.3.0'}/a.jar" in command[command.index("-cp") + 1]
+        settings = Path(command[-1]).read_text().splitlines()
+        assert f"exactly.once.source.support={support or 'enabled'}" in settings

@@ -15,6 +15,11 @@ def planned(*settings):
     return _connect_plan([ConnectInstance(connect=worker) for worker in workers])
 
 
+def test_versions_that_workers_may_change_to_are_in_the_plan():
+    role = ConnectInstance(connect=ConnectWorker(version=NOWHERE, upgrades=("0.0.1", NOWHERE)))
+    assert _connect_plan([role, role]) == {NOWHERE: {"fencing_s": 165.0}, "0.0.1": {"fencing_s": 165.0}}
+
+
 @pytest.mark.parametrize(
     ("slow", "expected"), [("70000", {"fencing_s": 285.0}), ("${file:/run/connect:rebalance}", {})], ids=["known", "unknown"]
 )
