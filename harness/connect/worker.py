@@ -31,6 +31,7 @@ _TIMES = {  # a dead worker is noticed within a run, and its tasks are given awa
     "task.shutdown.graceful.timeout.ms": "5000",
     "offset.flush.interval.ms": "1000",
 }
+_LOGGERS = ("slf4j-reload4j", "slf4j-log4j12")  # older releases bring them; without a file of settings they write nothing
 _FLAGS = (
     "-Xms64m",
     "-Xmx256m",
@@ -126,7 +127,8 @@ def prepare(
     write_properties(path, properties(found, plan, java_settings(connection), url))
     (directory / ADDRESS).write_text(url)
     kafka_connect = plan["connect"][worker.version]
-    class_path = os.pathsep.join(f"{kafka_connect['directory']}/{name}" for name in sorted(kafka_connect["jars"]))
+    jars = [name for name in sorted(kafka_connect["jars"]) if not name.startswith(_LOGGERS)]
+    class_path = os.pathsep.join(f"{kafka_connect['directory']}/{name}" for name in jars)
     return [kafka_connect["java"], *_FLAGS, "-cp", class_path, MAIN, str(path)]
 
 

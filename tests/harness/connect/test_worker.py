@@ -106,6 +106,13 @@ def test_a_worker_serves_when_it_answers_and_not_before(tmp_path, answering):
     assert serves(tmp_path)
 
 
+def test_older_releases_log_as_the_others_do(tmp_path):
+    jars = dict.fromkeys(("connect-runtime-3.2.3.jar", "slf4j-reload4j-1.7.36.jar", "slf4j-simple-1.7.36.jar"), "")
+    command = prepare(WORKER, {**PLAN, "connect": {"4.3.0": {**FOUND, "jars": jars}}}, {}, 0, tmp_path)
+    names = [path.rpartition("/")[2] for path in command[command.index("-cp") + 1].split(":")]
+    assert names == ["connect-runtime-3.2.3.jar", "slf4j-simple-1.7.36.jar"]
+
+
 def test_an_instance_begins_its_next_life_with_the_version_and_the_level_that_it_was_given(tmp_path, monkeypatch):
     older = {**FOUND, "directory": "/cache/connect/3.9.1"}
     role = ConnectInstance(connect=replace(WORKER, upgrades=("3.9.1",)))
