@@ -142,17 +142,39 @@ class StoredRowDocument(TypedDict, total=False):
     nodes: Sequence[str]
 
 
+class FateDocument(TypedDict, total=False):
+    """What brokers' logs make of a record of a finding.
+
+    partition: the partition.
+    v: the record.
+    fate: `committed` or `aborted` by the marker behind it, `open` (no marker ends its transaction), `plain` (outside
+        transactions), `absent`, or `unknown` (a table that does not say what is transactional).
+    offset: where it lies; null: nowhere.
+    marker: the marker's offset; null: there is none.
+    nodes: the brokers whose logs say so.
+    """
+
+    partition: str
+    v: Int64
+    fate: str
+    offset: Int64 | None
+    marker: Int64 | None
+    nodes: Sequence[str]
+
+
 class StoredDocument(TypedDict, total=False):
     """The log segments of all brokers that were read, around a finding.
 
     nodes: the brokers whose log segments were read.
     rows: the stored records.
     absent: missing records (`v`) that no log segment holds.
+    fates: what the logs make of its records.
     """
 
     nodes: Sequence[str]
     rows: Sequence[StoredRowDocument]
     absent: Sequence[Int64]
+    fates: Sequence[FateDocument]
 
 
 class FindingDocument(TypedDict, total=False):

@@ -115,7 +115,8 @@ def _records(card: Card) -> Iterator[Line]:
     yield from _title("Records")
     for record in card.records:
         value = f" = {record.value}" if record.value else ""
-        yield f"  {record.place:12}  {record.role:8}  ", f"{record.sender}, operation {record.operation}{value}"
+        logs = f"; in the logs: {record.logs}" if record.logs else ""
+        yield f"  {record.place:12}  {record.role:8}  ", f"{record.sender}, operation {record.operation}{value}{logs}"
     if card.more_records:
         yield "  ", f"and {plural(card.more_records, 'more record')}"
 

@@ -20,6 +20,7 @@ from fencepost.harness.report.operation_rows import (
     OperationRow,
     Record,
     Stored,
+    fates,
     marks_of,
     operation_row,
     record_row,
@@ -164,7 +165,7 @@ def short_card(made: Material, incident: Incident, anchors: set[int], *, forbidd
     most = _BRIEF if brief else _WHOLE
     shown = indexes[: most["operations"]]
     size = max(len(records), max((finding.get("size") or 0) for finding in incident.findings))
-    marks = marks_of(records)
+    marks, told = marks_of(records), fates(incident)
     named = [record for record in records[: most["records"]] if record.get("partition")]  # some are about none
     return Card(
         id=incident.id,
@@ -175,7 +176,7 @@ def short_card(made: Material, incident: Incident, anchors: set[int], *, forbidd
         findings=tuple(_finding(made, finding) for finding in incident.findings),
         reasons=tuple((name, answer(run, name, forbidden).get("contract", "")) for name in incident.anomalies),
         faults=_around(made, incident),
-        records=tuple(record_row(record, made.values) for record in named),
+        records=tuple(record_row(record, made.values, told) for record in named),
         more_records=max(0, size - most["records"]),
         operations=tuple(operation_row(made.history[i], marks, made, anchors) for i in shown if i in made.history),
         more_operations=len(indexes) - len(shown),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -63,7 +64,7 @@ class OperationRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One record of a finding."""
+    """One record of a finding. logs: what the brokers' logs make of it, in words; empty: they say nothing of it."""
 
     place: str
     value: str
@@ -71,6 +72,7 @@ class Record:
     v: str
     role: str
     operation: str
+    logs: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,34 @@ def marks_of(records: Iterable[Doc]) -> dict[tuple[Any, Any], str]:
     return marks
 
 
-def record_row(record: Doc, values: Mapping[int, str]) -> Record:
+def fates(incident: Incident) -> dict[tuple[Any, Any], str]:
+    """What the brokers' logs make of each record of an incident (partition, v), in words."""
+    stored = [finding["stored"] for finding in incident.findings if finding.get("stored")]
+    told: dict[tuple[Any, Any], list[Doc]] = {}
+    for fate in {json.dumps(fate, sort_keys=True): fate for each in stored for fate in each.get("fates", ())}.values():
+        told.setdefault((fate.get("partition"), fate.get("v")), []).append(fate)
+    return {record: _agreed(answers) for record, answers in told.items()}
+
+
+def _agreed(answers: Sequence[Doc]) -> str:
+    if len(answers) == 1:
+        return "in no log" if answers[0].get("fate") == "absent" else _fate(answers[0])
+    return "; ".join(f"{', '.join(answer.get('nodes', ()))}: {_fate(answer)}" for answer in answers)
+
+
+def _fate(answer: Doc) -> str:
+    words = {
+        "committed": f"committed by the marker at offset {answer.get('marker')}",
+        "aborted": f"aborted by the marker at offset {answer.get('marker')}",
+        "open": "no marker ends its transaction",
+        "plain": "outside transactions",
+        "absent": "not there",
+    }
+    return words.get(answer.get("fate", ""), "")
+
+
+def record_row(record: Doc, values: Mapping[int, str], told: Mapping[tuple[Any, Any], str]) -> Record:
+    """told: `fates`."""
     v, operation = record.get("v"), record.get("operation")
     return Record(
         place=place(record.get("partition"), record.get("offset")),
@@ -121,6 +150,7 @@ def record_row(record: Doc, values: Mapping[int, str]) -> Record:
         v=NOTHING if v is None else str(v),
         role=record.get("role", ""),
         operation=NOTHING if operation is None else str(operation),
+        logs=told.get((record.get("partition"), v), ""),
     )
 
 

@@ -23,12 +23,20 @@ def swallowed():
     return h
 
 
-def stored(folder, *rows):
-    """Rows (node, offset, kind, v) of t-0."""
+def stored(folder, *rows, transactional=None):
+    """Rows (node, offset, kind, v) of t-0, with the producer id and the partition where they are others.
+
+    transactional: of all records; None: the table does not say.
+    """
     names = [column.name for column in STORED if not column.optional]
-    whole = [(node, "t-0", offset, 1, 7, 0, offset, 1000, kind, v) for node, offset, kind, v in rows]
-    documents = [dict(zip(names, row, strict=True)) for row in whole]
-    pq.write_table(pa.Table.from_pylist(documents, schema=schema(STORED)), folder / RunFile.STORED)
+    documents = []
+    for node, offset, kind, v, *others in rows:
+        producer, partition = [*others, *(7, "t-0")[len(others) :]]
+        row = dict(zip(names, (node, partition, offset, 1, producer, 0, offset, 1000, kind, v), strict=True))
+        documents.append(row | ({} if transactional is None else {"transactional": transactional}))
+    whole = schema(STORED)
+    columns = [field for field in whole if field.name in names or (transactional is not None and field.name == "transactional")]
+    pq.write_table(pa.Table.from_pylist(documents, schema=pa.schema(columns)), folder / RunFile.STORED)
 
 
 def test_a_finding_shows_what_every_log_holds_at_its_place_and_that_none_holds_the_record(tmp_path):
@@ -62,3 +70,52 @@ def test_missing_or_damaged_logs_are_no_verdict(tmp_path, damage):
     assert violated(document) == ["swallowed-write"]
     assert "stored" not in finding(document, "swallowed-write")
     assert any("stored.parquet could not be read" in text for text in document["weakened"]) == (damage is not None)
+
+
+def fates(document, anomaly):
+    return [
+        (fate["v"], fate["fate"], fate["offset"], fate["marker"], fate["nodes"])
+        for fate in finding(document, anomaly)["stored"]["fates"]
+    ]
+
+
+def test_a_finding_says_what_the_logs_make_of_each_of_its_records(tmp_path):
+    """Another producer's marker decides nothing, nor does one before the record; the marker's row is shown, wherever it is."""
+    far = [("n1", offset, "record", None, 8) for offset in range(10, 90)]
+    rows = [
+        (4, "COMMIT", None, 7),
+        (5, "record", OLDER, 7),
+        (6, "COMMIT", None, 8),
+        (9, "record", SWALLOWED, 7),
+        (95, "ABORT", None, 7),
+    ]
+    stored(tmp_path, *((node, *row) for node in ("n1", "n2") for row in rows), *far, transactional=True)
+    document = judge_here(tmp_path, swallowed().ops)
+    assert fates(document, "swallowed-write") == [
+        (OLDER, "aborted", 5, 95, ["n1", "n2"]),
+        (SWALLOWED, "aborted", 9, 95, ["n1", "n2"]),
+    ]
+    assert 95 in [row["offset"] for row in finding(document, "swallowed-write")["stored"]["rows"]]
+
+
+def test_each_log_has_its_own_answer_and_one_without_the_partition_has_none(tmp_path):
+    rows = [
+        ("n1", 5, "record", OLDER, 7),
+        ("n1", 6, "COMMIT", None, 7),
+        ("n2", 5, "record", OLDER, 7),
+        ("n3", 5, "record", OTHER, 7),
+    ]
+    stored(tmp_path, *rows, ("n4", 5, "record", OTHER, 7, "t-1"), transactional=True)
+    assert fates(judge_here(tmp_path, swallowed().ops), "swallowed-write") == [
+        (OLDER, "committed", 5, 6, ["n1"]),
+        (OLDER, "open", 5, None, ["n2"]),
+        (OLDER, "absent", None, None, ["n3"]),
+        (SWALLOWED, "absent", None, None, ["n1", "n2", "n3"]),
+    ]
+
+
+@pytest.mark.parametrize(("transactional", "expected"), [(False, "plain"), (None, "unknown")])
+def test_what_is_in_no_transaction_waits_for_no_marker(tmp_path, transactional, expected):
+    stored(tmp_path, ("n1", 5, "record", OLDER, 7), transactional=transactional)
+    (old, _) = fates(judge_here(tmp_path, swallowed().ops), "swallowed-write")
+    assert old == (OLDER, expected, 5, None, ["n1"])

@@ -14,7 +14,7 @@ from support import report_example as example
 from fencepost.harness.api import record_id
 from fencepost.harness.api.history import OPERATIONS, STORED, schema
 from fencepost.harness.history.run_directory import open_run
-from fencepost.harness.report import render
+from fencepost.harness.report import card_text, render
 from fencepost.harness.report.documents import read
 from fencepost.harness.report.incident_material import incidents_of
 from fencepost.harness.report.model import page
@@ -96,7 +96,13 @@ def finding(made):
     row |= {"timestamp": utc_ms(BEGAN_MS), "kind": "record", "v": V[0], "nodes": ["n1", "n2"]}
     document = {"id": 1, "anomaly": "torn-transaction", "forbidden": True, "sentence": "Torn.", "records": records, "faults": [3]}
     document |= {"operations": [index], "size": 3, "time": example.START + BEGAN_MS * MS}
-    return document | {"stored": {"nodes": ["n1", "n2"], "rows": [row], "absent": V[1:]}}
+    fates = [
+        {"partition": "t-0", "v": V[0], "fate": "committed", "offset": 7, "marker": 9, "nodes": ["n1", "n2"]},
+        {"partition": "t-1", "v": V[1], "fate": "aborted", "offset": 4, "marker": 9, "nodes": ["n1"]},
+        {"partition": "t-1", "v": V[1], "fate": "absent", "offset": None, "marker": None, "nodes": ["n2"]},
+        {"partition": "t-0", "v": V[2], "fate": "absent", "offset": None, "marker": None, "nodes": ["n1", "n2"]},
+    ]
+    return document | {"stored": {"nodes": ["n1", "n2"], "rows": [row], "absent": V[1:], "fates": fates}}
 
 
 def a_run(folder, *, logs=LOG, lines=True, stored=True, plan=None, findings=None):
@@ -265,6 +271,12 @@ def test_markers_are_those_of_the_transaction_s_producer_while_it_was_open(card)
         ("t-0@9", "COMMIT", "n1, n2"),
         ("t-1@9", "COMMIT", "n1, n2"),
     ]
+
+
+def test_each_record_says_what_the_logs_make_of_it(card):
+    said = ["committed by the marker at offset 9", "n1: aborted by the marker at offset 9; n2: not there", "in no log"]
+    assert [record.logs for record in card.records] == said
+    assert any(line.endswith(f"; in the logs: {said[1]}") for line in card_text.folded(card_text.lines(card), None))
 
 
 def test_last_stable_offsets_and_high_watermarks_are_those_that_were_seen(card):
