@@ -11,7 +11,17 @@ from fencepost.harness.api.words import plural
 from fencepost.harness.report.documents import Doc
 from fencepost.harness.report.incident_brokers import coordinator, leader, partitions, truncations
 from fencepost.harness.report.incident_lines import Lines
-from fencepost.harness.report.incident_material import ACCUSED, NEAR_MS, RECORDS, Marker, Material, first_reads, near, producers
+from fencepost.harness.report.incident_material import (
+    ACCUSED,
+    NEAR_MS,
+    RECORDS,
+    Marker,
+    Material,
+    decisions,
+    first_reads,
+    markers_epochs,
+    near,
+)
 from fencepost.harness.report.incidents import Incident
 from fencepost.harness.report.panels import faults
 from fencepost.harness.report.record_reads import Read
@@ -180,18 +190,22 @@ def _error(error: Doc, node: str, index: Any) -> Event:
 # --------------------------------------------------------------------------------------------------
 def markers_of(made: Material, incident: Incident) -> list[list[Marker]]:
     """The markers of the accused transactions' producers, those of one decision together: the last decision before these began,
-    and what followed until two seconds after they ended.
+    what followed until two seconds after they ended, and whenever it came what decided their records.
     """
     clock, accused = made.clock, made.accused(incident)
     if clock is None or not accused:
         return []
-    wanted, touched = producers(incident), set(partitions(incident))
+    wanted, touched, decisive = markers_epochs(incident), set(partitions(incident)), decisions(incident)
     begun = clock.ms(min(row["time"] for row in accused))
     stop = clock.ms(max(row.get("end") or row["time"] for row in accused)) + NEAR_MS
     near_it = [m for m in made.markers if begun - NEAR_MS <= m.ms <= stop and m.partition in touched]
-    groups = _together([marker for marker in near_it if (marker.producer_id, marker.epoch) in wanted])
+    near_it = [marker for marker in near_it if (marker.producer_id, marker.epoch) in wanted]
+    deciding = [marker for marker in made.markers if (marker.partition, marker.offset) in decisive]
+    groups = _together(sorted(dict.fromkeys([*near_it, *deciding]), key=lambda marker: (marker.ms, marker.partition)))
     earlier = [group for group in groups if group[-1].ms < begun]
-    return [*earlier[-1:], *groups[len(earlier) :]][:_DECISIONS]
+    chosen = [*earlier[-1:], *groups[len(earlier) :]]
+    first = sorted(chosen, key=lambda group: not any((marker.partition, marker.offset) in decisive for marker in group))
+    return sorted(first[:_DECISIONS], key=lambda group: group[0].ms)
 
 
 def _markers(made: Material, incident: Incident) -> Iterator[Event]:

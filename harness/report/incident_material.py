@@ -223,8 +223,24 @@ def producers(incident: Incident) -> set[tuple[int, int]]:
     }
 
 
+def markers_epochs(incident: Incident) -> set[tuple[int, int]]:
+    """Id and epoch of the markers that may decide what an incident accuses: a coordinator that aborts by itself, and each end of
+    a transaction by the second protocol, writes them with the next epoch (KIP-360, KIP-890).
+    """
+    return {(producer, epoch + more) for producer, epoch in producers(incident) for more in (0, 1)}
+
+
+def decisions(incident: Incident) -> set[tuple[str, int]]:
+    """The partition and offset of each marker that decided a record which an incident accuses, by the log segments."""
+    fates = [fate for finding in incident.findings for fate in (finding.get("stored") or {}).get("fates", ())]
+    decided = [fate for fate in fates if fate.get("marker") is not None and fate.get("v") is not None]
+    of_accused = set(incident.accused)
+    return {(fate.get("partition"), fate["marker"]) for fate in decided if Written(*split_record_id(fate["v"])[:2]) in of_accused}
+
+
 def _markers(run: Run | None, shown: Sequence[Incident]) -> tuple[Marker, ...]:
-    wanted = {producer for incident in shown for producer in producers(incident)}
+    wanted = {producer for incident in shown for producer in markers_epochs(incident)}
+    decisive = {place for incident in shown for place in decisions(incident)}
     if run is None or not wanted or run.logs is None or run.table_problem(RunFile.STORED, STORED):
         return ()
     columns = ["partition", "offset", "producer_id", "producer_epoch", "kind", "timestamp", "leader_epoch"]
@@ -234,7 +250,8 @@ def _markers(run: Run | None, shown: Sequence[Incident]) -> tuple[Marker, ...]:
     except (OSError, pa.ArrowException):
         return ()
     rows = table.group_by(columns).aggregate([("node", "list")]).sort_by([("timestamp", "ascending"), ("partition", "ascending")])
-    epochs = pc.is_in(rows["producer_epoch"], pa.array(sorted({epoch for _, epoch in wanted}), rows["producer_epoch"].type))
+    epochs = pc.is_in(rows["producer_epoch"].cast(pa.int32()), pa.array(sorted({epoch for _, epoch in wanted}), pa.int32()))
+    chosen = pc.or_(epochs, pc.is_in(rows["offset"], pa.array(sorted({offset for _, offset in decisive}), pa.int64())))
     return tuple(
         Marker(
             partition=row["partition"],
@@ -246,8 +263,8 @@ def _markers(run: Run | None, shown: Sequence[Incident]) -> tuple[Marker, ...]:
             ms=row["timestamp"],
             nodes=tuple(sorted(set(row["node_list"]))),
         )
-        for row in rows.filter(epochs).slice(0, _MOST_MARKERS).to_pylist()
-        if (row["producer_id"], row["producer_epoch"]) in wanted
+        for row in rows.filter(chosen).slice(0, _MOST_MARKERS).to_pylist()
+        if (row["producer_id"], row["producer_epoch"]) in wanted or (row["partition"], row["offset"]) in decisive
     )
 
 

@@ -98,7 +98,7 @@ def finding(made):
     document |= {"operations": [index], "size": 3, "time": example.START + BEGAN_MS * MS}
     fates = [
         {"partition": "t-0", "v": V[0], "fate": "committed", "offset": 7, "marker": 9, "nodes": ["n1", "n2"]},
-        {"partition": "t-1", "v": V[1], "fate": "aborted", "offset": 4, "marker": 9, "nodes": ["n1"]},
+        {"partition": "t-1", "v": V[1], "fate": "aborted", "offset": 4, "marker": 70, "nodes": ["n1"]},
         {"partition": "t-1", "v": V[1], "fate": "absent", "offset": None, "marker": None, "nodes": ["n2"]},
         {"partition": "t-0", "v": V[2], "fate": "absent", "offset": None, "marker": None, "nodes": ["n1", "n2"]},
     ]
@@ -124,7 +124,7 @@ def a_run(folder, *, logs=LOG, lines=True, stored=True, plan=None, findings=None
 
 
 def markers():
-    """A marker of the transaction before, one inside it, one of another producer, and one long after."""
+    """A marker of the transaction before, one inside it, one of another producer, and two long after: the last decides."""
     row = {"leader_epoch": 0, "producer_id": 2002, "producer_epoch": 0, "sequence": -1, "kind": "COMMIT", "v": None}
     moments = [
         ("t-0", 5, -90, 2002),
@@ -132,9 +132,12 @@ def markers():
         ("t-1", 9, 401, 2002),
         ("t-0", 10, 400, 7),
         ("t-0", 60, 50_000, 2002),
+        ("t-1", 70, 20_000, 2002),
     ]
+    late = {"kind": "ABORT", "producer_epoch": 1}
     return [
         {**row, "node": node, "partition": name, "offset": offset, "timestamp": utc_ms(BEGAN_MS + ms), "producer_id": producer}
+        | (late if offset == 70 else {})
         for name, offset, ms, producer in moments
         for node in ("n1", "n2")
     ]
@@ -164,6 +167,7 @@ def test_the_events_are_in_order_of_time_with_utc_beside_it(card):
         ("end", "c8", ""),
         ("broker", "n2", ""),
         ("read", "c9", "n1"),
+        ("marker", "n2", "n2"),
         ("end", "n1", ""),
         ("read", "c10", "n1"),
     ]
@@ -260,21 +264,23 @@ def test_lines_of_a_broker_whose_clock_a_fault_had_set_are_looked_for_by_that_cl
 
 
 def test_markers_are_those_of_the_transaction_s_producer_while_it_was_open(card):
-    """And the last one before, which ended the transaction before."""
+    """And the last one before, which ended the transaction before; and what decided a record at last, with the next epoch."""
     assert [event.text for event in card.events if event.kind == "marker"] == [
         "COMMIT marker of producer 2002, epoch 0, in the logs: t-0@5",
         "COMMIT marker of producer 2002, epoch 0, in the logs: t-0@9, t-1@9",
+        "ABORT marker of producer 2002, epoch 1, in the logs: t-1@70",
     ]
     assert [(row.place, row.kind, row.nodes) for row in card.stored.rows] == [
         ("t-0@5", "COMMIT", "n1, n2"),
         ("t-0@7", "record", "n1, n2"),
         ("t-0@9", "COMMIT", "n1, n2"),
         ("t-1@9", "COMMIT", "n1, n2"),
+        ("t-1@70", "ABORT", "n1, n2"),
     ]
 
 
 def test_each_record_says_what_the_logs_make_of_it(card):
-    said = ["committed by the marker at offset 9", "n1: aborted by the marker at offset 9; n2: not there", "in no log"]
+    said = ["committed by the marker at offset 9", "n1: aborted by the marker at offset 70; n2: not there", "in no log"]
     assert [record.logs for record in card.records] == said
     assert any(line.endswith(f"; in the logs: {said[1]}") for line in card_text.folded(card_text.lines(card), None))
 
