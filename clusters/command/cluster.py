@@ -51,6 +51,7 @@ class CommandCluster(OtherBrokerCluster, ProxiedSandbox):
 
     def __init__(self, options: CommandOptions, run_dir: Path) -> None:
         super().__init__(options, run_dir.resolve())
+        self.interceptor.between_brokers = False
         self._cluster_id = kafka_uuid()
         self._answered: dict[int, tuple[int, int]] = {}
 

@@ -57,7 +57,7 @@ class ExternalCluster(RunningInstances, BehindProxies):
         self.kafka_version = options.kafka
         self._admin, self._roles = ExternalAdmin(self._connection, names), ExternalRoles(self._connection, names)
         self._processes = NodeProcesses()
-        self._proxy, self.interceptor = ExternalProxy(run_dir), Interceptor()
+        self._proxy, self.interceptor = ExternalProxy(run_dir), Interceptor(between_brokers=False)
         self._proxy_watch = Watch(self._restart_proxy)
         self._bootstrap = options.bootstrap
         self._connections = BrokerConnections({names[number]: address for number, address in addresses.items()})

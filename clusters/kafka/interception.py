@@ -17,6 +17,7 @@ from fencepost.harness.proxy.control import Control
 
 EVENT = "event:"
 STATE = "state"  # the key of a rule that asks for the state of an id
+FROM_BROKERS = "WriteTxnMarkers"  # that only brokers send
 HELD, ENDED = "held", "ended"
 _KEPT = (HELD, "caught")  # states of what a proxy has and nobody else
 _OF_CATCH = tuple(field.name for field in fields(Catch))
@@ -80,9 +81,11 @@ class Interceptor:
     """The rules of one run. Safe to use from several threads.
 
     controls: of each broker, the proxy before it; several brokers may have one.
+    between_brokers: brokers reach each other through the proxies, too.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, between_brokers: bool = True) -> None:
+        self.between_brokers = between_brokers
         self.controls: dict[str, Control] = {}
         self._replaced: set[str] = set()  # brokers whose proxy had ended, and was started again
         self._rules: dict[int, _Rule] = {}
@@ -91,6 +94,10 @@ class Interceptor:
 
     def intercept(self, rule: Mapping[str, Any], nodes: Iterable[str] = ()) -> int:
         """See `harness.api.Interceptable`. A proxy that has ended has no rule; those of the others hold."""
+        if not self.between_brokers and (rule.get("connection_of") == "broker" or rule.get("api") == FROM_BROKERS):
+            raise ClusterError(
+                "the proxies of this cluster stand before clients alone: they see nothing that a broker sends to another"
+            )
         wanted = [self._checked(node) for node in nodes]
         own = dict(rule)
         with self._lock:

@@ -56,6 +56,16 @@ def intercepting(**controls):
 HOLD = {"api": "EndTxn", "act": "hold", "until": "event:release"}
 
 
+@pytest.mark.parametrize("rule", [{"api": "Fetch", "connection_of": "broker"}, {"api": "WriteTxnMarkers"}])
+def test_a_rule_for_what_brokers_send_is_refused_where_no_proxy_sees_it(rule):
+    some = intercepting(n1=FakeControl())
+    assert some.intercept({**rule, "act": "record"}) == 1
+    some.between_brokers = False
+    with pytest.raises(ClusterError, match="before clients alone"):
+        some.intercept({**rule, "act": "record"})
+    assert some.intercept({**HOLD, "connection_of": "client"}) == 2
+
+
 def test_a_rule_holds_at_every_proxy_or_at_those_of_the_brokers_that_are_named():
     first, second = FakeControl(), FakeControl()
     proxies = intercepting(n1=first, n2=second)
