@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.run_view import RunView
-from fencepost.harness.api.stored_kinds import MARKERS
+from fencepost.harness.api.stored_kinds import CONTROL, DAMAGED_BATCH, LOG, MARKERS, REMOVED, STATES
 
 MOST_ROWS = 20_000_000  # of the table, beyond which nothing is counted
+NO_RECORDS = (*MARKERS, CONTROL, *STATES, REMOVED)  # rows that are neither records nor batches of them
 COLUMNS = ["node", "partition", "offset", "leader_epoch", "producer_id", "producer_epoch", "timestamp", "kind"]
 
 
@@ -30,13 +31,13 @@ class StoredTransactions:
 
     transactions: `producer_id`, `first` and `last` (timestamps of its records), `decided` (of its first marker), `kind`
         (`COMMIT`, `ABORT`), `records`, `partitions` (a set of names).
-    leader_changes: how often a leader epoch followed another one within a partition.
+    leader_changes: how often a leader epoch followed another one within a partition; None: none did, as far as epochs are known.
     first_records: by partition, the timestamp of its first record.
     plain: timestamps of records without a producer id or a marker, by partition.
     """
 
     transactions: pd.DataFrame
-    leader_changes: int = 0
+    leader_changes: int | None = 0
     first_records: dict[str, int] = field(default_factory=dict)
     plain: pd.DataFrame = field(default_factory=lambda: pd.DataFrame())
 
@@ -65,17 +66,23 @@ def _one_replica(table: pa.Table) -> pa.Table:
 
 
 def of_rows(rows: pd.DataFrame) -> StoredTransactions:
-    """The transactions of rows of one replica of each partition."""
-    rows = rows.sort_values(["partition", "offset"], ignore_index=True)
+    """The transactions of rows of one replica of each partition; what tells of a log itself is left out."""
+    rows = rows[rows["kind"] != LOG].sort_values(["partition", "offset"], ignore_index=True)
     marker = rows["kind"].isin(MARKERS)
-    same = rows["partition"] == rows["partition"].shift()
-    changes = int((same & (rows["leader_epoch"] > rows["leader_epoch"].shift())).sum())
-    records = rows[~marker & (rows["kind"] != "control")]
+    records = rows[~rows["kind"].isin(NO_RECORDS)]
     first = records.groupby("partition")["timestamp"].min().astype(int).to_dict()
     parts = _in_partitions(rows[rows["producer_id"] != NONE])
     decided = set(rows.loc[marker, "producer_id"])
     plain = records.loc[~records["producer_id"].isin(decided), ["partition", "timestamp"]]
-    return StoredTransactions(_joined(parts), changes, {str(name): value for name, value in first.items()}, plain)
+    return StoredTransactions(_joined(parts), _leader_changes(rows), {str(name): value for name, value in first.items()}, plain)
+
+
+def _leader_changes(rows: pd.DataFrame) -> int | None:
+    """`StoredTransactions.leader_changes`. An older message format, and a damaged batch, say no epoch."""
+    known = rows[(rows["leader_epoch"] >= 0) & (rows["kind"] != DAMAGED_BATCH)]
+    before = known.groupby("partition", sort=False)["leader_epoch"].shift()
+    changes = int((known["leader_epoch"] > before).sum())
+    return changes if changes or len(known) == len(rows) else None
 
 
 def _in_partitions(rows: pd.DataFrame) -> pd.DataFrame:

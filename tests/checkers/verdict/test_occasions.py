@@ -160,9 +160,10 @@ def test_a_run_with_fewer_occasions_than_are_demanded_is_not_known_to_be_as_expe
 # Logs
 # --------------------------------------------------------------------------------------------------
 def stored(tmp_path, *rows):
-    """Rows of `stored.parquet`: partition, offset, leader epoch, producer, epoch, ms after 14:00, kind."""
+    """Rows of `stored.parquet`: partition, offset, leader epoch, producer, epoch, ms after 14:00, kind; behind the row of their log."""
     names = ("partition", "offset", "leader_epoch", "producer_id", "producer_epoch", "timestamp", "kind")
-    made = [{**dict(zip(names, row, strict=True)), "node": node} for node in ("n1", "n2") for row in rows]
+    heads = [(partition, 0, -1, -1, -1, -1 - BEGAN_MS, "log") for partition in sorted({row[0] for row in rows})]
+    made = [{**dict(zip(names, row, strict=True)), "node": node} for node in ("n1", "n2") for row in (*heads, *rows)]
     made = [{**row, "timestamp": row["timestamp"] + BEGAN_MS} for row in made]
     pq.write_table(pa.Table.from_pylist(made, schema=schema(STORED)), tmp_path / "stored.parquet")
 
@@ -187,6 +188,24 @@ def test_a_coordinator_that_moved_is_counted_where_a_transaction_was_open(tmp_pa
     counts = judge_here(tmp_path, story())["occasions"]
     assert (counts["coordinator-moved"], counts["leader-moved"], counts["transaction-aborted"]) == (1, 1, 1)
     assert counts["producer-fenced"] == 0
+
+
+@pytest.mark.parametrize(
+    ("epochs", "count"),
+    [
+        ((0, 0, 0), 0),
+        ((2, 2, 2), 0),
+        ((0, 1, 3), 2),
+        ((-1, -1, -1), None),
+        ((-1, 0, 0), None),
+        ((None,) * 3, None),
+        ((-1, 0, 1), 1),
+    ],
+)
+def test_a_leader_moved_where_its_epoch_grew_between_two_records(tmp_path, epochs, count):
+    """An epoch of -1 (an older message format), or none, is not known: then nobody knows that no leader moved."""
+    stored(tmp_path, *[("t-0", offset, epoch, 7, 0, 2000 + offset, "record") for offset, epoch in enumerate(epochs)])
+    assert judge_here(tmp_path, story())["occasions"]["leader-moved"] == count
 
 
 def test_an_id_that_is_initialised_again_fences(tmp_path):
