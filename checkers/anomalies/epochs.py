@@ -36,8 +36,8 @@ NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet), so nobo
 
 
 def stored_epochs(run: RunView) -> pd.DataFrame:
-    """Records and markers of idempotent producers (`COLUMNS`; v: NONE where unknown), once for all replicas that agree, in log
-    order.
+    """Records and markers of idempotent producers (`COLUMNS`; v: NONE where unknown), in log order: of a partition whose replicas
+    agree once (node: empty), else those of each.
 
     op: the history index of the operation that sent the record there, of others NONE: programs and connectors copy records to
         other topics, with their identities. Raises OSError and ArrowException for a damaged table.
@@ -45,12 +45,20 @@ def stored_epochs(run: RunView) -> pd.DataFrame:
     assert run.stored is not None
     if problem := table_problem(run.stored, STORED, run.stored_checksum):
         raise OSError(problem.reason)
-    table = pq.read_table(run.stored, columns=list(COLUMNS), filters=[("producer_id", ">=", 0)])
-    rows = table.to_pandas().drop_duplicates().sort_values(["partition", "offset", "producer_epoch"], kind="stable")
+    table = pq.read_table(run.stored, columns=["node", *COLUMNS], filters=[("producer_id", ">=", 0)])
+    rows = _once(table.to_pandas()).sort_values(["partition", "offset", "producer_epoch"], kind="stable")
     rows["v"] = rows["v"].fillna(NONE).astype(np.int64)
     rows["producer_epoch"] = rows["producer_epoch"].astype(np.int64)
     op = np.where(rows["partition"].isin(run.shared(partitions_sent_to)), _operations(run, rows["v"].to_numpy()), NONE)
     return rows.assign(op=op).reset_index(drop=True)
+
+
+def _once(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of all replicas, once for those of a partition whose replicas have the same."""
+    distinct = rows.drop_duplicates(list(COLUMNS))
+    sizes, whole = rows.groupby(["partition", "node"]).size(), distinct.groupby("partition").size()
+    lacking = sizes.index.get_level_values("partition")[sizes.to_numpy() < sizes.index.get_level_values("partition").map(whole)]
+    return pd.concat([distinct[~distinct["partition"].isin(lacking)].assign(node=""), rows[rows["partition"].isin(lacking)]])
 
 
 def _operations(run: RunView, v: Any) -> Any:
@@ -64,10 +72,13 @@ def _operations(run: RunView, v: Any) -> Any:
 
 
 def backwards_in_a_log(rows: pd.DataFrame) -> tuple[int, pd.DataFrame]:
-    """The number of rows that follow another of their producer id in a log, and those whose epoch is below an earlier one's."""
-    of_producer = rows.groupby(["partition", "producer_id"], sort=False)["producer_epoch"]
-    before = of_producer.cummax().groupby([rows["partition"], rows["producer_id"]], sort=False).shift()
-    return int(before.notna().sum()), rows[before.notna() & (rows["producer_epoch"] < before)]
+    """The number of rows that follow another of their producer id in a log, and those whose epoch is below an earlier one's, once
+    for all replicas.
+    """
+    keys = [rows["partition"], rows["node"], rows["producer_id"]]
+    before = rows["producer_epoch"].groupby(keys, sort=False).cummax().groupby(keys, sort=False).shift()
+    lower = rows[before.notna() & (rows["producer_epoch"] < before)]
+    return int(before.notna().sum()), lower.drop_duplicates(list(COLUMNS))
 
 
 def backwards_between_instances(run: RunView, rows: pd.DataFrame) -> tuple[int, pd.DataFrame]:
@@ -101,8 +112,9 @@ def _explain(finding: Finding, text: FindingText) -> str:
     """Words for the first place; of a marker, and of a record that this run did not send, nobody is named who wrote it."""
     rows, first = text.run.shared(stored_epochs), finding.rows[0]
     log = rows[(rows["partition"] == first.partition) & (rows["offset"] <= first.offset)]
-    here = log[(log["offset"] == first.offset) & (log["v"] == first.v)].iloc[0]
-    own = log[(log["producer_id"] == here["producer_id"]) & (log["offset"] < first.offset)]
+    lower = pd.concat([backwards_in_a_log(log)[1], log])  # of several replicas one in which it lies behind a higher epoch
+    here = lower[(lower["offset"] == first.offset) & (lower["v"] == first.v)].iloc[0]
+    own = log[(log["producer_id"] == here["producer_id"]) & (log["node"] == here["node"]) & (log["offset"] < first.offset)]
     highest = own.loc[own["producer_epoch"].idxmax()] if len(own) else here
     epoch = f"epoch {here['producer_epoch']} of producer id {here['producer_id']}{text.first_of(finding.rows, 'places')}"
     if here["op"] == NONE:

@@ -102,6 +102,21 @@ def test_an_instance_with_the_epoch_of_the_one_before_is_found(tmp_path):
     assert [record["v"] for record in finding(document, "epoch-regression")["records"]] == [h.v("t-1", 7)]
 
 
+@pytest.mark.parametrize("lower", [0, 1])
+def test_each_replica_is_a_log_by_itself(tmp_path, lower):
+    """n1 has records of epoch 1 where the others have a marker of epoch 2: it was not in sync, and has not cut them off yet. An
+    epoch that goes back is found on one replica alone, and compared with what lies before it there."""
+    h = two_instances()
+    rows = [("n1", "t-0", offset, 3, epoch, "record", None) for offset, epoch in ((2, lower), (3, 1), (4, 0))]
+    rows = rows[: 2 + (lower == 0)]
+    others = [(node, "t-0", offset, 3, 2, "ABORT", None) for node in ("n2", "n3") for offset in (2, 3)]
+    outcome, document = judged(tmp_path, h, *rows, *others)
+    assert outcome["verdict"] == ("held" if lower else "violated")
+    if not lower:
+        sentence = finding(document, "epoch-regression")["sentence"]
+        assert sentence == "In the log of t-0 a record at offset 4 has epoch 0 of producer id 3, after epoch 1 at offset 3."
+
+
 def test_a_copy_has_the_epoch_of_who_copied_it(tmp_path):
     """MirrorMaker's tasks write the records of two instances with one producer id, in one epoch."""
     h = two_instances()

@@ -160,7 +160,7 @@ def test_a_run_with_fewer_occasions_than_are_demanded_is_not_known_to_be_as_expe
 # Logs
 # --------------------------------------------------------------------------------------------------
 def stored(tmp_path, *rows):
-    """Rows of `stored.parquet`: partition, offset, leader epoch, producer, epoch, ms after 14:00, kind; behind the row of their log."""
+    """Rows of `stored.parquet`: partition, offset, leader epoch, producer, epoch, ms after 14:00, kind; with their logs."""
     names = ("partition", "offset", "leader_epoch", "producer_id", "producer_epoch", "timestamp", "kind")
     heads = [(partition, 0, -1, -1, -1, -1 - BEGAN_MS, "log") for partition in sorted({row[0] for row in rows})]
     made = [{**dict(zip(names, row, strict=True)), "node": node} for node in ("n1", "n2") for row in (*heads, *rows)]
