@@ -158,7 +158,10 @@ class StoredLogs:
 
     @cached_property
     def longest(self) -> dict[int, Log]:
-        """Of each partition, by its number, the log that ends last."""
+        """Of each partition, by its number, the log that goes on: of those behind the latest leader the one that ends last.
+
+        What a replica has behind an earlier leader alone it cuts off when it is back (KIP-101).
+        """
         longest: dict[int, Log] = {}
         for log in self.logs:
             other = longest.get(log.partition)
@@ -184,8 +187,12 @@ class StoredLogs:
             starts[log.partition] = max(starts[log.partition], log.start, first)
         return starts
 
-    def _end(self, log: Log) -> int:
-        return int(self.rows.last_offset[log.rows.stop - 1]) if log.rows.start < log.rows.stop else NONE
+    def _end(self, log: Log) -> tuple[int, int]:
+        """The leader epoch of a log's last batch, and the last offset."""
+        if log.rows.start == log.rows.stop:
+            return NONE, NONE
+        last = log.rows.stop - 1
+        return int(self.rows.leader_epoch[last]), int(self.rows.last_offset[last])
 
     def _of(self, logs: list[Log]) -> StoredRows:
         """The rows of some logs; without a copy where they lie side by side."""

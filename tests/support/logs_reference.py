@@ -27,10 +27,11 @@ def logs_of(rows, states=False):
 
 
 def one_of_each(rows, states=False):
-    """partition -> the log that ends last."""
+    """partition -> the log that ends last, of those whose last batch is of the latest leader."""
     longest = {}
     for (_, partition), log in sorted(logs_of(rows, states).items()):
-        if partition not in longest or log[-1]["last_offset"] > longest[partition][-1]["last_offset"]:
+        ends = [(one[-1]["leader_epoch"], one[-1]["last_offset"]) for one in (log, *filter(None, [longest.get(partition)]))]
+        if len(ends) == 1 or ends[0] > ends[1]:
             longest[partition] = log
     return longest
 

@@ -549,6 +549,42 @@ def test_replicas_that_differ_are_found_below_the_watermarks_of_both_only(tmp_pa
     assert "offset 4 is in the log of n1 and not in that of n3" in finding(document, "replica-divergence")["sentence"]
 
 
+def left_by_a_leader(m, partition, end, tail):
+    """The rows of all nodes; n1 led a partition up to an offset, has a tail behind it that nobody else has, and is not back yet.
+    The others went on behind another leader."""
+    for row in m.rows:
+        if row["partition"] == partition and row["offset"] >= end:
+            row["leader_epoch"] = 1
+    own = [row for row in m.replicas() if (row["node"], row["partition"]) == ("n1", partition)]
+    kept = [row | ({"last_offset": end} if row["kind"] == "log" else {}) for row in own if row["offset"] < end]
+    numbered = enumerate(tail, end)
+    made = [{**row, "node": "n1", "offset": at, "first_offset": at, "last_offset": at, "leader_epoch": 0} for at, row in numbered]
+    others = [row for row in m.replicas() if (row["node"], row["partition"]) != ("n1", partition)]
+    return [*others, *kept, *made]
+
+
+@pytest.mark.parametrize("length", [1, 3, 30])
+def test_what_a_leader_left_that_was_replaced_is_not_what_the_partition_holds(tmp_path, length):
+    """Records of the epoch before that nobody else has, and decisions: longer than what the others have, or not."""
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 2})
+    end, of_state = m.ends["t-0"], m.ends[STATE_LOG]
+    m.ids["id"]["open"] = ["t-0"]
+    m.state("id", "Ongoing")
+    again = dict(m.of("Ongoing")[-1])
+    m.initialise(1, "id")
+    m.transaction(1, {"t-0": 2})
+    late = dict(m.at("t-0", 1), v=None, first_sequence=2)
+    checks = [*CHECKS, epoch_regression]
+    records = left_by_a_leader(m, "t-0", end, [late | {"first_sequence": 2 + number} for number in range(length)])
+    assert not violated(m.judged(tmp_path, records, checks=checks))
+    assert not twin.wrong_markers(records)
+    decisions = left_by_a_leader(m, STATE_LOG, of_state + 1, [again | {"kind": "PrepareCommit"}] * length)
+    assert not violated(m.judged(tmp_path, decisions, checks=checks))
+    assert not twin.late_records(decisions)
+
+
 @pytest.mark.parametrize(
     "how", [{"contract": {"compaction": "true"}}, {"topics": {"out": {"partitions": 1}}}], ids=["own", "foreign"]
 )
