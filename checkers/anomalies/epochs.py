@@ -30,6 +30,7 @@ from fencepost.harness.api.history import STORED
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import FENCED
 from fencepost.harness.api.run import table_problem
+from fencepost.harness.api.stored_kinds import DAMAGED_BATCH
 
 COLUMNS = ("partition", "offset", "producer_id", "producer_epoch", "kind", "v")
 NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet), so nobody knows the producers' epochs"
@@ -45,7 +46,8 @@ def stored_epochs(run: RunView) -> pd.DataFrame:
     assert run.stored is not None
     if problem := table_problem(run.stored, STORED, run.stored_checksum):
         raise OSError(problem.reason)
-    table = pq.read_table(run.stored, columns=["node", *COLUMNS], filters=[("producer_id", ">=", 0)])
+    readable = [("producer_id", ">=", 0), ("kind", "!=", DAMAGED_BATCH)]
+    table = pq.read_table(run.stored, columns=["node", *COLUMNS], filters=readable)
     rows = _once(table.to_pandas()).sort_values(["partition", "offset", "producer_epoch"], kind="stable")
     rows["v"] = rows["v"].fillna(NONE).astype(np.int64)
     rows["producer_epoch"] = rows["producer_epoch"].astype(np.int64)

@@ -58,13 +58,15 @@ class Batches:
     """Batches of idempotent producers in the order of (log, producer id, epoch, offset).
 
     first: the row of the first record of each.
-    expected: the sequence number that follows the one before (NONE: none is before).
+    expected: the sequence number that follows the one before (NONE: none is before, or something unreadable between them).
     known: an earlier row of the log has the same producer id in a lower epoch, so that nothing of this epoch lay before that.
+    behind_damage: a batch that cannot be read lies before it in the log: that may have been any.
     """
 
     first: StoredRows
     expected: Ints
     known: Bools
+    behind_damage: Bools
 
     @property
     def surplus(self) -> Ints:
@@ -77,24 +79,34 @@ def batches(run: RunView) -> Batches:
     """The batches of all distinct logs of a run that has logs."""
     logs = run.shared(stored_logs)
     assert isinstance(logs, StoredLogs)
-    return batches_of(logs.distinct)
+    return batches_of(logs.distinct, logs.damaged[logs.distinct.row])
 
 
-def batches_of(rows: StoredRows) -> Batches:
-    """The batches of some logs, given by their rows in the order of (partition, node, offset)."""
+def batches_of(rows: StoredRows, damaged: Bools) -> Batches:
+    """The batches of some logs, given by their rows in the order of (partition, node, offset); damaged: which cannot be read."""
+    passed = _damages_before(rows, damaged)
+    rows, passed = rows.take(~damaged), passed[~damaged]
     known = _known_before(rows)
     starts = np.ones(len(rows), dtype=np.bool_)
     same = (np.diff(rows.first_offset) == 0) & (np.diff(rows.partition) == 0) & (np.diff(rows.node) == 0)
     starts[1:] = ~same
     which = np.flatnonzero(starts & (rows.kind == DATA) & (rows.producer_id >= 0) & (rows.first_sequence >= 0))
-    first, known = rows.take(which), known[which]
+    first, known, passed = rows.take(which), known[which], passed[which]
     order = np.lexsort((first.first_offset, first.producer_epoch, first.producer_id, first.node, first.partition))
-    first, known = first.take(order), known[order]
+    first, known, passed = first.take(order), known[order], passed[order]
     expected = np.full(len(first), NONE, dtype=np.int64)
-    follows = _same_key(first, ("partition", "node", "producer_id", "producer_epoch"))
+    follows = _same_key(first, ("partition", "node", "producer_id", "producer_epoch")) & (np.diff(passed) == 0)
     last = (first.first_sequence + first.last_offset - first.first_offset) % SEQUENCES
     expected[1:][follows] = (last[:-1][follows] + 1) % SEQUENCES
-    return Batches(first, expected, known)
+    return Batches(first, expected, known, passed > 0)
+
+
+def _damages_before(rows: StoredRows, damaged: Bools) -> Ints:
+    """How many batches that cannot be read lie before each row in its log."""
+    count = np.cumsum(damaged) - damaged
+    begins = np.ones(len(rows), dtype=np.bool_)
+    begins[1:] = ~_same_key(rows, ("partition", "node"))
+    return np.asarray(count - np.maximum.accumulate(np.where(begins, count, 0)), dtype=np.int64)
 
 
 def _same_key(rows: StoredRows, names: tuple[str, ...]) -> Bools:
@@ -270,8 +282,9 @@ def sequence_start(run: RunView) -> CheckResult:
 
     def judge(run: RunView, logs: StoredLogs) -> CheckResult:
         some = run.shared(batches)
-        begins = (some.expected == NONE) & some.known
-        whole = np.flatnonzero((some.expected == NONE) & ~some.known & (logs.starts[some.first.partition] == 0))
+        first = (some.expected == NONE) & ~some.behind_damage
+        begins = first & some.known
+        whole = np.flatnonzero(first & ~some.known & (logs.starts[some.first.partition] == 0))
         begins[whole] = _all_arrived(run, logs, some.first.take(whole))
         begins &= _keeping_all(run, logs, some)
         return _result(run, some, begins, begins & (some.first.first_sequence != 0), logs.unless_packed(NO_START))

@@ -33,7 +33,7 @@ from fencepost.checkers.pipeline.stored_logs import (
 from fencepost.checkers.views.run_view import RunView
 
 NO_STATES = "no log of the transaction coordinators (__transaction_state) was kept"
-NOT_WHOLE = "the logs of the transaction coordinators have lost records, by compaction"
+NOT_WHOLE = "the logs of the transaction coordinators have lost records, by compaction, or have some that cannot be read"
 _FIELDS = ("producer_id", "producer_epoch", "next_producer_id", "started", "updated")
 
 
@@ -210,9 +210,10 @@ def _whole_rows(logs: StoredLogs) -> tuple[StoredRows, bool]:
 
 
 def _whole(logs: StoredLogs, log: Log) -> bool:
-    """True if a log begins at offset 0 and lacks no offset."""
+    """True if a log begins at offset 0 and lacks no offset, and each of its records could be read."""
     offsets = logs.rows.offset[log.rows]
-    return log.start == 0 and np.array_equal(offsets, np.arange(len(offsets)))
+    read = bool((logs.rows.kind[log.rows] == STATE).all())
+    return read and log.start == 0 and np.array_equal(offsets, np.arange(len(offsets)))
 
 
 def _complete(logs: StoredLogs) -> bool:

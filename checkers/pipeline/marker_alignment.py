@@ -77,8 +77,8 @@ def markers(logs: StoredLogs, coordinators: CoordinatorLog) -> Markers:
 def align(logs: StoredLogs, coordinators: CoordinatorLog, some: Markers, compacted: Sequence[bool]) -> Aligned:
     """The markers and decisions that do not match.
 
-    compacted: of each partition, whether its topic may be compacted, so that a marker may be gone. In a log that does not begin
-        at offset 0 the first ones may.
+    compacted: of each partition, whether a marker may be gone: its topic may be compacted, or a batch cannot be read. In a log
+        that does not begin at offset 0 the first ones may.
     """
     transactions, rows = coordinators.transactions, some.rows
     decided_at = coordinators.states.updated[transactions.state]

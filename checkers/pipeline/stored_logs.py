@@ -157,6 +157,13 @@ class StoredLogs:
         return np.asarray(pc.equal(self.table["kind"], stored_kinds.DAMAGED_BATCH).to_numpy())
 
     @cached_property
+    def with_damages(self) -> Bools:
+        """Of each partition, by its number, whether a log of it has a batch that cannot be read: it may have been anything."""
+        found = np.zeros(len(self.partitions), dtype=np.bool_)
+        found[self.rows.partition[self.damaged]] = True
+        return found
+
+    @cached_property
     def longest(self) -> dict[int, Log]:
         """Of each partition, by its number, the log that goes on: of those behind the latest leader the one that ends last.
 
@@ -171,8 +178,9 @@ class StoredLogs:
 
     @cached_property
     def of_longest(self) -> StoredRows:
-        """The rows of the logs that end last; those of the coordinators' topic are left out."""
-        return self._of([log for log in self.longest.values() if not self.coordinators(log)])
+        """The readable rows of the logs that go on; those of the coordinators' topic are left out."""
+        rows = self._of([log for log in self.longest.values() if not self.coordinators(log)])
+        return rows.take(~self.damaged[rows.row]) if self.damaged.any() else rows
 
     def coordinators(self, log: Log) -> bool:
         """True if a log is one of `__transaction_state`."""

@@ -885,6 +885,50 @@ def test_the_slow_twins_find_the_same(tmp_path, seed):
 # --------------------------------------------------------------------------------------------------
 # Missing evidence
 # --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("contract", [{}, {"corruption": "synced"}], ids=["none", "synced"])
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_batch_that_cannot_be_read_may_have_been_any(tmp_path, protocol, contract):
+    """Whatever is left of its head: nothing is missing behind it, there twice, or of an older epoch. The others are judged."""
+    heads = (
+        {},
+        {"first_sequence": 900},
+        {"first_sequence": 0},
+        {"producer_epoch": 30},
+        {"producer_id": 7777},
+        {"last_offset": 90_000},
+    )
+    for offset, head in [*((4, head) for head in heads), (0, {}), (5, {}), (8, {})]:
+        m = LogModel(protocol)
+        m.initialise(0, "id")
+        for _ in range(3):
+            m.transaction(0, {"t-0": 2, "t-1": 1})
+        m.at("t-0", offset).update({**head, "kind": "damaged batch", "v": None})
+        assert not violated(m.judged(tmp_path, contract=contract, checks=[*CHECKS, epoch_regression])), (offset, head)
+        m.of("COMMIT", "t-1")[0]["kind"] = "ABORT"
+        assert "wrong-marker" in violated(m.judged(tmp_path, contract=contract))
+
+
+def test_behind_a_damaged_batch_numbers_follow_each_other_again(tmp_path):
+    m = LogModel()
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 6})
+    m.at("t-0", 1).update(kind="damaged batch", v=None)
+    for row in m.of("record", "t-0")[3:]:
+        row["first_sequence"] += 5
+    m.judged(tmp_path)
+    assert places(tmp_path, "sequence-gap") == {("t-0", 4)}
+
+
+@pytest.mark.parametrize("kind", ["damaged batch", "control"])
+def test_a_coordinators_log_with_a_record_that_cannot_be_read_is_not_whole(tmp_path, kind):
+    """Damaged on the disk, or of a version that is not known."""
+    m = two_producers()
+    m.of("PrepareCommit")[0].update(kind=kind, state=None)
+    document = m.judged(tmp_path)
+    assert not violated(document)
+    assert "have some that cannot be read" in answer(document, "unlawful-state")["reason"]
+
+
 def test_tables_of_older_versions_and_logs_that_are_not_whole_are_not_exercised(tmp_path):
     m = two_producers()
     m.judged(tmp_path)
