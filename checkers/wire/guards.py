@@ -86,6 +86,12 @@ GROWS = Guard(
     f"{HANDLING}, InitProducerId, step 3",
     lambda s: s.answer.epoch > s.state.epoch,
 )
+GIVEN_TO_CLIENTS = Guard(
+    "epoch of a client",
+    "no client gets an epoch above 32766: the coordinator keeps the one above it, to fence",
+    "KIP-360",
+    lambda s: s.answer.epoch <= s.last_epoch,
+)
 FIRST_EPOCH = Guard(
     "first epoch",
     "a new producer id begins with epoch 0",

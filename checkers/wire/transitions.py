@@ -83,7 +83,7 @@ INITIALISING = (
         source=f"{HANDLING}, InitProducerId, step 3; KIP-360",
         apis=(Api.INIT,),
         phases=IDLE,
-        guards=(g.SAME_PRODUCER, g.NAMED_CURRENT, g.GROWS),
+        guards=(g.SAME_PRODUCER, g.NAMED_CURRENT, g.GROWS, g.GIVEN_TO_CLIENTS),
         effect=effects.initialised,
         to=Phase.EMPTY,
     ),

@@ -81,6 +81,11 @@ INNOCENT = {
     "zombie refused": (*FIRST, end(0), initialise(1), add(0, FENCED[0]), end(0, True, FENCED[1])),
     "open transaction fenced": (*FIRST, (Request(Api.INIT, 4), Answer(BUSY)), initialise(2), end(0, True, FENCED[0])),
     "timed out": (*FIRST, end(0, True, FENCED[0])),
+    "last epoch, asked for twice": (
+        initialise(LAST_EPOCH - 1),
+        *[initialise(LAST_EPOCH, named=(7, LAST_EPOCH - 1))] * 2,
+        initialise(0, named=(7, LAST_EPOCH), producer=8),
+    ),
     "bumped by its producer": (initialise(0), initialise(1, named=(7, 0)), initialise(1, named=(7, 0))),
     "stale initialisation refused": (initialise(0), initialise(1), (Request(Api.INIT, 4, 7, 0), Answer(FENCED[0]))),
     "other producer id": (*FIRST, end(0, True, MAPPING, producer=8)),
@@ -105,6 +110,11 @@ GUILTY = {
     "old epoch ends": ((initialise(0), initialise(1), add(1), end(0)), "epoch"),
     "epoch goes back": ((initialise(3), initialise(2)), "epoch grows"),
     "epoch given twice": ((initialise(3), initialise(3)), "epoch grows"),
+    "epoch that clients do not get": ((initialise(LAST_EPOCH), initialise(LAST_EPOCH + 1)), "epoch of a client"),
+    "epoch that clients do not get, asked for by name": (
+        (initialise(LAST_EPOCH), initialise(LAST_EPOCH + 1, named=(7, LAST_EPOCH))),
+        "epoch of a client",
+    ),
     "another producer id before epochs are exhausted": ((initialise(0), initialise(0, producer=8)), "exhausted"),
     "former producer id given again": (
         (initialise(LAST_EPOCH), initialise(0, named=(7, LAST_EPOCH), producer=8), initialise(1, producer=7)),
