@@ -88,13 +88,16 @@ def wrong_markers(run: RunView) -> Found:
     logs, coordinators = _logs(run)
     some, aligned = run.shared(markers_of), run.shared(aligned_markers)
     rows, sentences = [some.rows.take(slice(0, 0))], []
+    known: set[int] = set()
     for at, transaction in aligned.other:
+        known.add(at)
         rows.append(some.rows.take(slice(at, at + 1)))
         sentences.append(f"{_marker(logs, some.rows, at)}, but it ends {coordinators.text(transaction)}")
     for at in aligned.surplus:
         if some.rows.timestamp[at] <= coordinators.states.updated.max(
             initial=NONE
         ):  # later ones were decided after that was read
+            known.add(at)
             rows.append(some.rows.take(slice(at, at + 1)))
             sentences.append(f"{_marker(logs, some.rows, at)}, and no coordinator logged a decision for it")
     for at in aligned.repeated:
@@ -102,7 +105,6 @@ def wrong_markers(run: RunView) -> Found:
             rows.append(some.rows.take(slice(at, at + 1)))
             sentences.append(f"{_marker(logs, some.rows, at)}, which repeats the one before although nothing failed")
     stale = _of_replaced_coordinators(some.rows) if run.contract["producer_expiry"] == "none" else {}
-    known = {*(at for at, _ in aligned.other), *aligned.surplus}
     for at, before in sorted(stale.items()):
         if at not in known:
             rows.append(some.rows.take(slice(at, at + 1)))

@@ -339,6 +339,21 @@ def test_what_retention_took_is_not_missing_and_compaction_takes_anything(tmp_pa
     ]
     assert {"sequence-gap", "wrong-marker"} & set(violated(m.judged(tmp_path, compacted)))
     assert not violated(m.judged(tmp_path, compacted, {"compaction": "true"}))
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_marker_of_a_replaced_coordinator_is_found_also_behind_all_decisions(tmp_path, protocol):
+    """A marker without a decision may be of one that was logged after the coordinators' logs were read; not that one."""
+    m = LogModel(protocol)
+    m.initialise(0, "id")
+    m.transaction(0, {"t-0": 1})
+    for coordinator_epoch, found in ((0, set()), (-1, set()), (3, set()), (1, {"wrong-marker"})):
+        m.of("COMMIT")[0]["coordinator_epoch"] = 0 if coordinator_epoch < 1 else 2
+        producer = {"producer_id": 0, "producer_epoch": m.ids["id"]["epoch"] + 1}
+        m.append("t-0", "ABORT", coordinator_epoch=coordinator_epoch, sent=True, **producer)
+        assert set(violated(m.judged(tmp_path))) == found
+        m.ends["t-0"] -= 1
+        m.rows.pop()
+
+
 
 
 def test_a_topic_that_the_run_did_not_make_may_be_compacted(tmp_path):
