@@ -22,14 +22,13 @@ from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.instances import instances
 from fencepost.checkers.pipeline.sent_here import partitions_sent_to, sent_here
+from fencepost.checkers.pipeline.stored_logs import stored_logs
 from fencepost.checkers.selfcheck.fencing_damages import OVERTAKEN
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api import record_ids
-from fencepost.harness.api.history import STORED
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import FENCED
-from fencepost.harness.api.run import table_problem
 from fencepost.harness.api.stored_kinds import DAMAGED_BATCH
 
 COLUMNS = ("partition", "offset", "producer_id", "producer_epoch", "kind", "v")
@@ -44,8 +43,7 @@ def stored_epochs(run: RunView) -> pd.DataFrame:
         other topics, with their identities. Raises OSError and ArrowException for a damaged table.
     """
     assert run.stored is not None
-    if problem := table_problem(run.stored, STORED, run.stored_checksum):
-        raise OSError(problem.reason)
+    run.shared(stored_logs)  # raises for a damaged table
     readable = [("producer_id", ">=", 0), ("kind", "!=", DAMAGED_BATCH)]
     table = pq.read_table(run.stored, columns=["node", *COLUMNS], filters=readable)
     rows = _once(table.to_pandas()).sort_values(["partition", "offset", "producer_epoch"], kind="stable")

@@ -76,7 +76,7 @@ def markers_of(run: RunView) -> Markers:
 def aligned_markers(run: RunView) -> Aligned:
     """Those that do not match."""
     logs, coordinators = _logs(run)
-    gone = np.array(may_be_compacted(run, logs), dtype=np.bool_) | logs.with_damages
+    gone = np.array(may_be_compacted(run, logs), dtype=np.bool_) | logs.lacking
     return align(logs, coordinators, run.shared(markers_of), gone.tolist())
 
 

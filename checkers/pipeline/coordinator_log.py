@@ -33,7 +33,7 @@ from fencepost.checkers.pipeline.stored_logs import (
 from fencepost.checkers.views.run_view import RunView
 
 NO_STATES = "no log of the transaction coordinators (__transaction_state) was kept"
-NOT_WHOLE = "the logs of the transaction coordinators have lost records, by compaction, or have some that cannot be read"
+NOT_WHOLE = "the logs of the transaction coordinators have lost records, by compaction, or some cannot be read"
 _FIELDS = ("producer_id", "producer_epoch", "next_producer_id", "started", "updated")
 
 
@@ -98,10 +98,10 @@ class CoordinatorLog:
     states: all records of their ids.
     """
 
-    def __init__(self, logs: StoredLogs) -> None:
+    def __init__(self, logs: StoredLogs, state_partitions: int | None = None) -> None:
         whole, some = _whole_rows(logs)
         self.lacking = "" if len(whole) else NOT_WHOLE if some else NO_STATES
-        self.complete = not self.lacking and _complete(logs)
+        self.complete = not self.lacking and _complete(logs, state_partitions)
         self.partitions: list[str] = list(logs.partitions)
         self._numbers = {name: number for number, name in enumerate(self.partitions)}
         self.states = self._states(logs, whole)
@@ -210,21 +210,22 @@ def _whole_rows(logs: StoredLogs) -> tuple[StoredRows, bool]:
 
 
 def _whole(logs: StoredLogs, log: Log) -> bool:
-    """True if a log begins at offset 0 and lacks no offset, and each of its records could be read."""
+    """True if a log begins at offset 0, lacks no offset up to its high watermark, and each of its records could be read."""
     offsets = logs.rows.offset[log.rows]
     read = bool((logs.rows.kind[log.rows] == STATE).all())
-    return read and log.start == 0 and np.array_equal(offsets, np.arange(len(offsets)))
+    return read and log.start == 0 and len(offsets) >= log.watermark and np.array_equal(offsets, np.arange(len(offsets)))
 
 
-def _complete(logs: StoredLogs) -> bool:
-    """True if the log of each partition of the coordinators' topic was kept, as far as numbers tell, and is whole."""
+def _complete(logs: StoredLogs, count: int | None) -> bool:
+    """True if the log of each partition of the coordinators' topic was kept, and is whole. count: how many it has; None: as many
+    as the numbers tell."""
     own = [log for log in logs.longest.values() if logs.coordinators(log)]
     numbers = sorted(int(logs.partitions[log.partition].removeprefix(STATE_TOPIC)) for log in own)
-    return numbers == list(range(len(numbers))) and all(_whole(logs, log) for log in own)
+    return numbers == list(range(count or len(numbers))) and all(_whole(logs, log) for log in own)
 
 
 def coordinator_log(run: RunView) -> CoordinatorLog:
     """The coordinators' logs of a run that has logs, once for all checks."""
     logs = run.shared(stored_logs)
     assert isinstance(logs, StoredLogs)
-    return CoordinatorLog(logs)
+    return CoordinatorLog(logs, run.state_partitions)

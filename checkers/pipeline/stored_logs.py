@@ -53,6 +53,10 @@ _NUMBERS = (
     "checksum",
     "coordinator_epoch",
 )
+_IN_ALL_OR_NONE = (  # columns in which each row has a value, or none, where a cluster does not show it
+    *("leader_epoch", "sequence", "timestamp"),
+    *("last_offset", "first_sequence", "checksum", "transactional", "coordinator_epoch"),
+)
 _MIX = np.uint64(6364136223846793005)
 
 
@@ -157,10 +161,14 @@ class StoredLogs:
         return np.asarray(pc.equal(self.table["kind"], stored_kinds.DAMAGED_BATCH).to_numpy())
 
     @cached_property
-    def with_damages(self) -> Bools:
-        """Of each partition, by its number, whether a log of it has a batch that cannot be read: it may have been anything."""
+    def lacking(self) -> Bools:
+        """Of each partition, by its number, whether its log may lack something: a batch of some replica cannot be read,
+        or one had a high watermark above its end.
+        """
         found = np.zeros(len(self.partitions), dtype=np.bool_)
         found[self.rows.partition[self.damaged]] = True
+        for log in self.logs:
+            found[log.partition] |= log.watermark > self._end(self.longest[log.partition])[1] + 1
         return found
 
     @cached_property
@@ -321,7 +329,7 @@ def may_be_compacted(run: RunView, logs: StoredLogs) -> list[bool]:
 def stored_logs(run: RunView) -> StoredLogs | str:
     """The logs of a run, once for all checks; why there are none, in words.
 
-    Raises OSError and ArrowException for a damaged table.
+    Raises OSError and ArrowException for a damaged table: also for one that no broker's logs can hold.
     """
     if run.stored is None or not os.path.lexists(run.stored):
         return NO_LOGS
@@ -329,7 +337,28 @@ def stored_logs(run: RunView) -> StoredLogs | str:
         raise OSError(problem.reason)
     if LOGS_SINCE not in pq.read_schema(run.stored).names or pq.read_table(run.stored, columns=[LOGS_SINCE])[0].null_count:
         return NO_BATCHES
-    return StoredLogs(pq.read_table(run.stored, read_dictionary=["node", "partition", "kind"]).unify_dictionaries())
+    table = pq.read_table(run.stored, read_dictionary=["node", "partition", "kind"]).unify_dictionaries()
+    if table["last_offset"].null_count == len(table):
+        return NO_BATCHES
+    if reason := _impossible(table):
+        raise OSError(reason)
+    return StoredLogs(table)
+
+
+def _impossible(table: pa.Table) -> str:
+    """Why a table is none of brokers' logs, in words; empty: it may be one."""
+    lacking = next((name for name in _IN_ALL_OR_NONE if 0 < table[name].null_count < len(table)), "")
+    if lacking:
+        return f"its column `{lacking}` lacks values"
+    states = table.filter(pc.is_in(table["kind"].cast(pa.string()), pa.array(STATES)))["state"].combine_chunks()
+    if len(states) and any(
+        pc.struct_field(states, name).null_count for name in ("transactional_id", "producer_id", "partitions")
+    ):
+        return "its column `state` lacks values"
+    log = pc.equal(table["kind"].cast(pa.string()), stored_kinds.LOG)
+    places = pa.table({"node": table["node"], "partition": table["partition"], "offset": table["offset"], "log": log})
+    twice = len(places.group_by(places.column_names).aggregate([])) < len(places)
+    return "a log has two rows at one offset: it holds the logs of several runs, or some twice" if twice else ""
 
 
 def operations_of(run: RunView, v: Ints) -> Ints:

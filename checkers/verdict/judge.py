@@ -164,6 +164,7 @@ def view_of(
         wire=run.wire,
         wire_checksum=run.checksums.get(RunFile.WIRE),
         ids_expire=_ids_expire(run.plan),
+        state_partitions=_state_partitions(run.plan),
         topics=frozenset(run.plan["topics"]) if run.plan.get("topics") else None,
     )
     return OpenedRun(run, view, present, receipts)
@@ -200,11 +201,21 @@ def _timeout_s(plan: Plan) -> float:
 
 def _ids_expire(plan: Plan) -> bool | None:
     """True if transactional ids may be forgotten during the run, by the brokers' settings; None: nobody knows these."""
-    settings = (plan.get("cluster", {}).get("description") or {}).get("broker_settings")
+    settings = _broker_settings(plan)
     if settings is None:
         return None
     given = settings.get("transactional.id.expiration.ms", ID_EXPIRATION_MS)
     return not str(given).isdigit() or int(given) < ID_EXPIRATION_MS
+
+
+def _state_partitions(plan: Plan) -> int | None:
+    """How many partitions the coordinators' topic was to have, by the brokers' settings; None: nobody knows."""
+    given = str((_broker_settings(plan) or {}).get("transaction.state.log.num.partitions", ""))
+    return int(given) if given.isdigit() else None
+
+
+def _broker_settings(plan: Plan) -> Mapping[str, Any] | None:
+    return (plan.get("cluster", {}).get("description") or {}).get("broker_settings")
 
 
 def _fencing_s(plan: Plan) -> float | None:

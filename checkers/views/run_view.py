@@ -70,6 +70,7 @@ class RunView:
     wire_checksum: of that table as it was written, if that is known.
     topics: those that the plan names; None: nobody knows.
     ids_expire: transactional ids may be forgotten during the run, for it is long or their time is short; None: nobody knows.
+    state_partitions: how many partitions the coordinators' topic has; None: nobody knows.
     transaction_timeout_s: the producers'.
     fencings: what operators did to transactional ids; None: nobody knows.
     clocks: those that faults had set ahead; None: nobody knows.
@@ -109,6 +110,7 @@ class RunView:
         wire: Path | None = None,
         wire_checksum: Checksum | None = None,
         ids_expire: bool | None = None,
+        state_partitions: int | None = None,
         topics: Collection[str] | None = None,
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
@@ -119,6 +121,7 @@ class RunView:
         self.fencings, self.clocks, self.clock_error_s = fencings, clocks, clock_error_s
         self.deletions = deletions
         self.wire, self.wire_checksum, self.ids_expire = wire, wire_checksum, ids_expire
+        self.state_partitions = state_partitions
         self.faults, self.fencing_s, self.recovery = faults, fencing_s, recovery
         self.strikes, self.topics = strikes, topics
         self.unsent: Ints = np.empty(0, dtype=np.int64)

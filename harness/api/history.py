@@ -227,12 +227,14 @@ VALUES = (
 )
 
 STORED = (
-    Column("node", "string", "the node whose log holds it"),
-    Column("partition", "string", "`topic-number`"),
-    Column("offset", "int64", "offset; of a compressed or empty batch the first one; of a `log` where it begins"),
+    Column("node", "string", "the node whose log holds it", default=REQUIRED),
+    Column("partition", "string", "`topic-number`", default=REQUIRED),
+    Column(
+        "offset", "int64", "offset; of a compressed or empty batch the first one; of a `log` where it begins", default=REQUIRED
+    ),
     Column("leader_epoch", "int32", "epoch of the leader that appended it"),
-    Column("producer_id", "int64", "the producer's id; -1 without idempotence"),
-    Column("producer_epoch", "int16", "the producer's epoch"),
+    Column("producer_id", "int64", "the producer's id; -1 without idempotence", default=REQUIRED),
+    Column("producer_epoch", "int16", "the producer's epoch", default=REQUIRED),
     Column("sequence", "int32", "its sequence number; -1: none"),
     Column("timestamp", "int64", "its timestamp (ms)"),
     Column(
@@ -241,6 +243,7 @@ STORED = (
         "`record`, `COMMIT`, `ABORT`, `control`; `gzip batch` and the like: all records of a compressed batch; `empty batch`: "
         "the head that compaction left of one; `damaged batch`: one that cannot be read; `log`: the log itself; in "
         "`__transaction_state` the state, or `removed`",
+        default=REQUIRED,
     ),
     Column("v", "int64", "identity of the record; null: not one of this run, or not to be seen"),
     Column("first_offset", "int64", "the first offset of its batch", optional=True),

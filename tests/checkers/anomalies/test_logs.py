@@ -262,6 +262,18 @@ def test_a_producer_id_that_no_coordinator_knows_is_judged_where_all_their_logs_
     assert ("producer id 99 was acknowledged as committed" in said(document, "unlogged-answer")) is whole
 
 
+@pytest.mark.parametrize(("count", "whole"), [(1, True), (2, False), (6, False)])
+def test_a_log_of_a_coordinator_that_was_not_kept_may_know_the_producer(tmp_path, count, whole):
+    """The last partition of their topic lies on a node whose logs are missing, which the numbers of the others do not tell."""
+    m = two_producers()
+    for row in m.rows:
+        if row["producer_id"] == 1 and row["partition"] == "t-1":
+            row["producer_id"] = 99
+    settings = {"transaction.state.log.num.partitions": str(count)}
+    document = m.judged(tmp_path, cluster={"description": {"broker_settings": settings}})
+    assert ("producer id 99" in said(document, "wrong-marker") + said(document, "unlogged-answer")) is whole
+
+
 @pytest.mark.parametrize("lost", range(3))
 def test_of_several_like_markers_clocks_tell_which_one_is_missing(tmp_path, lost):
     m = LogModel()
@@ -327,18 +339,6 @@ def test_a_marker_of_a_coordinator_that_was_replaced_is_refused(tmp_path, contra
     ) is bool(found)
 
 
-def test_what_retention_took_is_not_missing_and_compaction_takes_anything(tmp_path):
-    m = two_producers()
-    late = [row for row in m.replicas() if row["partition"] != "t-0" or row["offset"] >= 7 or row["kind"] == "log"]
-    for row in late:
-        if row["kind"] == "log" and row["partition"] == "t-0":
-            row["offset"] = row["first_offset"] = 7
-    assert not violated(m.judged(tmp_path, late))
-    compacted = [
-        row for row in m.replicas() if row["offset"] not in (2, 3, 6) or row["partition"] != "t-0" or row["kind"] == "log"
-    ]
-    assert {"sequence-gap", "wrong-marker"} & set(violated(m.judged(tmp_path, compacted)))
-    assert not violated(m.judged(tmp_path, compacted, {"compaction": "true"}))
 @pytest.mark.parametrize("protocol", [1, 2])
 def test_a_marker_of_a_replaced_coordinator_is_found_also_behind_all_decisions(tmp_path, protocol):
     """A marker without a decision may be of one that was logged after the coordinators' logs were read; not that one."""
@@ -354,6 +354,18 @@ def test_a_marker_of_a_replaced_coordinator_is_found_also_behind_all_decisions(t
         m.rows.pop()
 
 
+def test_what_retention_took_is_not_missing_and_compaction_takes_anything(tmp_path):
+    m = two_producers()
+    late = [row for row in m.replicas() if row["partition"] != "t-0" or row["offset"] >= 7 or row["kind"] == "log"]
+    for row in late:
+        if row["kind"] == "log" and row["partition"] == "t-0":
+            row["offset"] = row["first_offset"] = 7
+    assert not violated(m.judged(tmp_path, late))
+    compacted = [
+        row for row in m.replicas() if row["offset"] not in (2, 3, 6) or row["partition"] != "t-0" or row["kind"] == "log"
+    ]
+    assert {"sequence-gap", "wrong-marker"} & set(violated(m.judged(tmp_path, compacted)))
+    assert not violated(m.judged(tmp_path, compacted, {"compaction": "true"}))
 
 
 def test_a_topic_that_the_run_did_not_make_may_be_compacted(tmp_path):
@@ -923,6 +935,50 @@ def test_a_batch_that_cannot_be_read_may_have_been_any(tmp_path, protocol, contr
         assert "wrong-marker" in violated(m.judged(tmp_path, contract=contract))
 
 
+def without(rows, **wanted):
+    """Rows with some columns null, on n2."""
+    return [row | wanted if row["node"] == "n2" else row for row in rows]
+
+
+IMPOSSIBLE = {
+    "a column lacks values on one node": [
+        lambda rows, name=name: without(rows, **{name: None})
+        for name in ("leader_epoch", "sequence", "timestamp", "last_offset", "first_sequence", "checksum", "transactional")
+    ],
+    "a column lacks values": [
+        lambda rows, name=name: [row | {name: None} for row in rows] for name in ("producer_id", "producer_epoch", "kind")
+    ],
+    "states say nothing": [
+        lambda rows: [row | ({"state": None} if row["kind"] == "PrepareCommit" else {}) for row in rows],
+        lambda rows: [row | ({"state": row["state"] | {"partitions": None}} if row["state"] else {}) for row in rows],
+        lambda rows: [row | ({"state": row["state"] | {"transactional_id": None}} if row["state"] else {}) for row in rows],
+    ],
+    "rows are there twice": [lambda rows: rows * 2, lambda rows: [*rows, *(row for row in rows if row["kind"] == "log")]],
+    "rows of another run": [lambda rows: rows + random_model(7).replicas()],
+}
+
+
+@pytest.mark.parametrize("changes", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_table_that_no_brokers_logs_can_hold_is_unknown(tmp_path, changes):
+    """None is named by a manifest with its checksum."""
+    checks = [*CHECKS, epoch_regression]
+    for change in changes:
+        document = two_producers().judged(tmp_path, change(two_producers().replicas()), checks=checks)
+        assert {answer(document, name)["verdict"] for name in (*NAMES, "epoch-regression")} == {"unknown"}
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_log_that_ends_below_its_high_watermark_lacks_something(tmp_path, protocol):
+    """A node wrote the watermark before its segments were read. What is not there accuses nobody."""
+    m = two_producers(protocol)
+    for partition, count in ((STATE_LOG, 1), (STATE_LOG, 3), (STATE_LOG, 9), ("t-0", 1), ("t-1", 4), ("t-1", 12)):
+        end = m.ends[partition] - count
+        cut = [row for row in m.replicas() if row["partition"] != partition or row["offset"] < end or row["kind"] == "log"]
+        assert not violated(m.judged(tmp_path, cut)), (partition, count)
+        known = [row | ({"last_offset": end} if (row["kind"], row["partition"]) == ("log", partition) else {}) for row in cut]
+        assert violated(m.judged(tmp_path, known)) or (partition, count) == (STATE_LOG, 1)
+
+
 def test_behind_a_damaged_batch_numbers_follow_each_other_again(tmp_path):
     m = LogModel()
     m.initialise(0, "id")
@@ -941,7 +997,7 @@ def test_a_coordinators_log_with_a_record_that_cannot_be_read_is_not_whole(tmp_p
     m.of("PrepareCommit")[0].update(kind=kind, state=None)
     document = m.judged(tmp_path)
     assert not violated(document)
-    assert "have some that cannot be read" in answer(document, "unlawful-state")["reason"]
+    assert "or some cannot be read" in answer(document, "unlawful-state")["reason"]
 
 
 def test_tables_of_older_versions_and_logs_that_are_not_whole_are_not_exercised(tmp_path):
