@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 
 import numpy as np
 
@@ -143,19 +142,11 @@ class _Ends:
     """The EndTxn requests of a transactional id that may have ended a transaction, in the order in which they were forwarded."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        ordered = sorted(rows, key=_forwarded)
-        self._answered = [row for row in ordered if row["answered_ns"] is not None]
-        self._unanswered = [row for row in ordered if row["answered_ns"] is None]
-        self._latest = list(accumulate((row["answered_ns"] for row in self._answered), max))  # answer of those up to each
+        self._rows = sorted(rows, key=_forwarded)
 
     def within(self, began: int, ended: int) -> list[Row]:
-        """Those that were under way in a time."""
-        own = self._unanswered[: bisect_right(self._unanswered, ended, key=_forwarded)]
-        for at in range(bisect_right(self._answered, ended, key=_forwarded) - 1, -1, -1):
-            if self._latest[at] < began:  # and so were all before it
-                break
-            own += [self._answered[at]] if self._answered[at]["answered_ns"] >= began else []
-        return own
+        """Those that were sent in a time: one that was sent before, and answered in it, is about another transaction."""
+        return self._rows[bisect_left(self._rows, began, key=_forwarded) : bisect_right(self._rows, ended, key=_forwarded)]
 
 
 def _forwarded(row: Row) -> int:
@@ -249,9 +240,9 @@ def _answers(log: WireLog) -> Iterator[tuple[str, int, int, bool]]:
 def unproven_ack(run: RunView) -> CheckResult:
     """A client reported something as acknowledged that no broker acknowledged on the wire.
 
-    1. A transaction with records is reported as committed, and in its time no broker granted an EndTxn (commit) of its
-       transactional id: none was sent, all were refused, or the one that was granted aborted. Or it is reported as aborted, and
-       the EndTxn that was granted in its time committed.
+    1. A transaction with records is reported as committed, and of its transactional id's EndTxn (commit) that were sent in its
+       time no broker granted one: there was none, all were refused, or the one that was granted aborted. Or it is reported as
+       aborted, and the EndTxn that was sent in its time, and granted, committed.
     2. A record is reported as acknowledged at an offset, and no broker granted a batch that holds this offset.
 
     Only where the record of all brokers is whole, and of clients whose requests are in it.
