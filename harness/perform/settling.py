@@ -91,7 +91,8 @@ class Settling:
     def await_stable_offsets(self, writer: HistoryWriter) -> tuple[dict[str, int], dict[str, int]]:
         """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall).
 
-        The bound has passed already where one is still where it stood while the workload went on. Returns the last stable
+        The bound has passed already where one is still where it stood while the workload went on; where another one stands that
+        is below its high watermark as well is then not known, for it may go on. Returns the last stable
         offsets and the high watermarks of all partitions; `UNKNOWN_END` where nobody said.
         """
         began = time.monotonic()
@@ -106,7 +107,8 @@ class Settling:
             if equal or stood or time.monotonic() > until:
                 break
             time.sleep(0.1)
-        offsets = {p: [stable.get(p, -1), high.get(p, -1)] for p in self.offsets.all}
+        early = {p for p in stable if p != self.stuck.partition and stable[p] != high.get(p)} if self.stuck and stood else set()
+        offsets = {p: [-1 if p in early else stable.get(p, -1), high.get(p, -1)] for p in self.offsets.all}
         value = {"partitions": offsets, "bound_s": self.bound_s, "waited_s": round(waited, 3)}
         writer.complete(Outcome.OK if equal else Outcome.INFO, -1, number, "settle", value, errors=[])
         if not equal:

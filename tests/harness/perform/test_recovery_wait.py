@@ -198,4 +198,6 @@ def test_settling_gives_no_second_bound_to_what_has_stood_for_one(monkeypatch, s
     wait.stuck = stuck
     wait.await_stable_offsets(writer)
     assert (writer.said["outcome"], writer.said["bound_s"]) == (outcome, 20.0)
+    assert writer.said["partitions"]["t-1"][0] == 7
+    assert (writer.said["partitions"]["t-0"][0] == -1) == (waited_s == 30.0), "it was looked at once"
     assert writer.said["waited_s"] == pytest.approx(waited_s, abs=0.2)
