@@ -29,6 +29,8 @@ UNSETTLED = (
     "nobody looked at the last stable offset, so it may have ended later"
 )
 
+CONTRADICTORY = "where the last stable offset of {} stood is not known: what settling says of it contradicts itself"
+
 
 def _too_early(run: RunView) -> bool:
     """True if a coordinator may still wait, for true time to reach what a clock that was ahead has stamped, and the timeout."""
@@ -88,6 +90,8 @@ def lso_stall(run: RunView) -> CheckResult:
     settled = run.overview.settled
     hidden = sorted(name for name, final in run.overview.final_reads.items() if final.stalled and name not in settled)
     unknown = UNSETTLED.format(", ".join(hidden)) if hidden else ""
+    if contradictory := run.overview.contradictory:
+        unknown = CONTRADICTORY.format(", ".join(contradictory))
     stuck = sorted(partition for partition, (lso, high) in settled.items() if lso < high)
     if stuck and _too_early(run):
         return CheckResult(len(settled), unknown=CLOCKS)

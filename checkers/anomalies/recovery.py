@@ -72,6 +72,8 @@ def window(run: RunView) -> Window | str:
     healed = [until for _, until in run.faults]
     if not all(healed):
         return "a fault was not healed"
+    if run.overview.contradictory:
+        return "what is said of last stable offsets contradicts itself, and a client may wait for a transaction to end"
     if any(lso < high for lso, high in run.overview.settled.values()):
         return "a last stable offset stayed behind (lso-stall), and a client may wait for that transaction to end"
     main = run.overview.main

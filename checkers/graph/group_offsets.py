@@ -11,7 +11,6 @@ nobody's. docs/graphs.md says why these edges go forward in time where Kafka kee
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +21,7 @@ import numpy as np
 from fencepost.checkers.graph.edges import FIRSTS, encode
 from fencepost.checkers.graph.layers import RW, WR, WW
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
-from fencepost.checkers.pipeline.chains import chains_of, has_members
+from fencepost.checkers.pipeline.chains import chains_of, has_members, told_offsets
 from fencepost.checkers.views.run_view import RunView
 
 PLACE = "offset of "  # before a partition's name: where an edge through the group's offset lies
@@ -158,7 +157,7 @@ def _fetched(run: RunView) -> Iterator[tuple[str, tuple[int, int, int]]]:
     rows = run.history.of_kind(("index", "f", "type", "end", "detail"), *FETCHES)
     for row in rows.sort_by("index").to_pylist():
         if row["type"] == "ok" and row["detail"]:
-            for partition, offset in json.loads(row["detail"])["offsets"].items():
+            for partition, offset in told_offsets(row["detail"]).items():
                 if offset is not None:
                     yield partition, (row["index"], int(offset), row["end"])
 

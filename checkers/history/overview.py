@@ -26,6 +26,7 @@ TEXTS = ("isolation", "f", "type", "intent")
 NUMBERS = {"index": np.int64, "process": np.int32, "op": np.int32, "time": np.int64, "end": np.int64, "decided": np.int64}
 COLUMNS = (*NUMBERS, *TEXTS, "final", "detail")
 _MOVES = ("assign", "subscribe")  # each of them moves its consumer, whatever it says
+_ROUNDED_S = 0.001  # times for which somebody waited are rounded
 COMMITTED_LEVEL, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
@@ -52,6 +53,7 @@ class Overview:
     writer: Bools  # one that writes, before the final phase
     final_reads: dict[str, FinalRead] = field(default_factory=dict)
     settled: dict[str, tuple[int, int]] = field(default_factory=dict)  # partition -> (last stable offset, high watermark)
+    contradictory: tuple[str, ...] = ()  # partitions of which settling says two offsets that cannot be
     settle_op: int = NONE
     settle_time: int = NONE
     settle_bound_s: float = 0.0
@@ -209,24 +211,43 @@ def _offsets(values: Any, count: int) -> tuple[int, ...]:
     return tuple(values) if known else ()
 
 
+def _seconds(value: Any) -> float:
+    """A length of time; 0 for what is none."""
+    return float(value) if type(value) in (int, float) and 0 < value < FOREVER / 1e9 else 0.0
+
+
 def _settling(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The last measurement of last stable offsets and high watermarks."""
+    """The last measurement of last stable offsets and high watermarks.
+
+    One that contradicts itself is none: a last stable offset above the high watermark, or below it although all had reached
+    theirs (`ok`), or before the bound had passed.
+    """
     if not rows:
         return {"settled": {}}
     last = rows[-1]
     detail = last["detail"]
     values = detail.get("partitions", detail)
+    values = values if isinstance(values, dict) else {}
+    bound, waited = (_seconds(detail.get(name)) if "partitions" in detail else 0.0 for name in ("bound_s", "waited_s"))
+    in_vain = last["type"] == "info" and ("waited_s" not in detail or waited >= bound - _ROUNDED_S)
     known = {partition: _offsets(pair, 2) for partition, pair in values.items()}
-    settled = {partition: (pair[0], pair[1]) for partition, pair in known.items() if pair}
+    settled = {
+        partition: (pair[0], pair[1])
+        for partition, pair in known.items()
+        if pair and last["type"] != "fail" and (pair[0] == pair[1] or (pair[0] < pair[1] and in_vain))
+    }
     when = last["end"] if last["end"] is not None else last["time"]
-    bound = detail.get("bound_s", 0.0) if "partitions" in detail else 0.0
-    return {"settled": settled, "settle_op": last["index"], "settle_time": when, "settle_bound_s": float(bound or 0.0)}
+    contradictory = tuple(sorted(partition for partition, pair in known.items() if pair and partition not in settled))
+    measured = {"settled": settled, "contradictory": contradictory}
+    return {**measured, "settle_op": last["index"], "settle_time": when, "settle_bound_s": bound}
 
 
 def _final_reads(
     rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]], first: dict[int, int], isolation: str
 ) -> dict[str, FinalRead]:
-    """The complete final reads of each partition: returned ok, and went up to the end offset or beyond."""
+    """The complete final reads of each partition: returned ok, and went up to the end offset or beyond. One that begins above its
+    end contradicts itself, and is none.
+    """
     complete: dict[str, dict[bool, dict[int, int]]] = {}
     reader: dict[int, tuple[int, int, int]] = {}
     for row in rows:
@@ -235,7 +256,7 @@ def _final_reads(
         reader[row["process"]] = (row["process"], row["index"], first[row["process"]])
         for partition, span in row["detail"].items():
             offsets = _offsets(span, 3)
-            if offsets and offsets[2] >= offsets[1]:
+            if offsets and offsets[0] <= offsets[1] <= offsets[2]:
                 levels = complete.setdefault(partition, {True: {}, False: {}})
                 levels[(row["isolation"] or isolation) != UNCOMMITTED][row["process"]] = offsets[1]
     return {partition: _final_read(levels, settled.get(partition), reader) for partition, levels in complete.items()}

@@ -116,6 +116,11 @@ def _flat(batch: pa.RecordBatch, column: str) -> pd.DataFrame:
     return pa.table(filled).to_pandas()
 
 
+def told_offsets(detail: str) -> dict[str, int | None]:
+    """The offsets of a group that an answer tells, by partition; None: it had none. Negative ones are no offsets: not known."""
+    return {partition: offset for partition, offset in json.loads(detail)["offsets"].items() if offset is None or offset >= 0}
+
+
 def _committed_offsets(run: RunView) -> tuple[dict[str, int], list[str], tuple[int, int]]:
     """The group's offsets as they were at the end, the partitions of which it had none, and who looked when."""
     offsets: dict[str, int | None] = {}
@@ -123,7 +128,7 @@ def _committed_offsets(run: RunView) -> tuple[dict[str, int], list[str], tuple[i
     looks = run.history.of_kind(("index", "f", "type", "end", "detail"), "group-offsets")
     for row in looks.sort_by("index").to_pylist():
         if row["type"] == "ok" and row["detail"]:
-            offsets |= json.loads(row["detail"])["offsets"]
+            offsets |= told_offsets(row["detail"])
             at = (row["index"], row["end"])
     known = {partition: int(offset) for partition, offset in offsets.items() if offset is not None}
     return known, [partition for partition, offset in offsets.items() if offset is None], at
@@ -224,7 +229,7 @@ class Pipeline:
             return _no_looks()
         columns = ("index", "f", "type", "time", "end", "detail")
         rows = self.run.history.of_kind(columns, "committed").sort_by("index").to_pylist()
-        known = [(row, json.loads(row["detail"])["offsets"]) for row in rows if row["type"] == "ok" and row["detail"]]
+        known = [(row, told_offsets(row["detail"])) for row in rows if row["type"] == "ok" and row["detail"]]
         answers = [
             (row["index"], partition, NONE if offset is None else offset, row["time"], row["end"])
             for row, offsets in known

@@ -82,7 +82,7 @@ class Sighting:
 
 
 def listings(run: RunView) -> list[Listing]:
-    """The whole answers of a run, in order. What is not as documented is none."""
+    """The whole answers of a run, in order. What is not as documented, or contradicts itself, is none."""
     rows = run.history.of_kind(COLUMNS, "list-transactions").sort_by("index").to_pylist()
     answers = [_listing(row) for row in rows if row["type"] == "ok" and row["detail"] and row["end"] is not None]
     return [_after_clocks(answer, run.clocks or ()) for answer in answers if answer is not None]
@@ -99,12 +99,23 @@ class _Answer(msgspec.Struct):
     open: tuple[OpenTransaction, ...]
     quiet_s: float
     begin_ms: int | None = msgspec.field(default=None, name="asked_ms")
+    silent: tuple[str, ...] = ()
+
+    @property
+    def possible(self) -> bool:
+        """True if nothing in it contradicts the rest: what is under way has begun, what is open has a first record, and every
+        broker answered.
+        """
+        begun = all(row.started_ms >= 0 <= row.timeout_ms for row in self.transactions if row.under_way)
+        return begun and all(row.offset >= 0 for row in self.open) and not self.silent
 
 
 def _listing(row: Mapping[str, Any]) -> Listing | None:
     try:
         answer = msgspec.json.decode(row["detail"], type=_Answer)
     except ValueError:
+        return None
+    if not answer.possible:
         return None
     quiet_since = row["time"] - round(answer.quiet_s * SECOND)
     return Listing(row["index"], row["time"], row["end"], quiet_since, answer.transactions, answer.open, answer.begin_ms)

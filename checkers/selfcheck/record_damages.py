@@ -200,6 +200,8 @@ def stall(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
         return None
     partition = rng.choice(sorted(offsets))
     offsets[partition] = [offsets[partition][1], offsets[partition][1] + 1]
+    if "waited_s" in detail:
+        detail["waited_s"] = max(detail["waited_s"], detail.get("bound_s", 0.0))
     stuck = rows.with_operation(position, {"type": "info", "detail": json.dumps(detail)})
     return DamagedHistory(stuck, f"the last stable offset of {partition} is stuck", partitions=frozenset([partition]))
 

@@ -138,7 +138,7 @@ def view_of(
         run.demand_regular(RunFile.HISTORY)
     history = source_of(run, session)
     overview = _overview(run, history, full["isolation"])
-    receipts = run.known_receipts()
+    receipts = [_in_order(receipt) for receipt in run.known_receipts()]
     deletions = _deletions(run, receipts)
     faults_known, disturbances = _knows_faults(run), _disturbances(run)
     jumps = run.manifest.clock_jumps if run.manifest else ()
@@ -225,6 +225,12 @@ def _fencing_s(plan: Plan) -> float | None:
     return max(known) if known and len(known) == len(limits) else None
 
 
+def _in_order(receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """A receipt, without a healing that lies before the fault: when that was healed is not known."""
+    early = (receipt["healed_ns"] or 0) < (receipt["injected_ns"] or 0)
+    return {**receipt, "healed_ns": 0} if early else {**receipt}
+
+
 def _spans(receipts: Receipts) -> list[tuple[int, int | None]]:
     """Spans in which each fault was active (ns)."""
     return [(int(receipt["injected_ns"]), receipt["healed_ns"]) for receipt in receipts if receipt["injected_ns"]]
@@ -279,7 +285,13 @@ def _deletions(run: Run, receipts: Receipts) -> list[Deletion] | None:
 def _fencings(receipts: Receipts) -> list[Fencing]:
     """Fencings by operators, by the evidence of faults (docs/history.md); what is no such evidence is left out."""
     calls = [call for receipt in receipts for call in _calls_of(receipt)]
-    return [Fencing(str(call["transactional_id"]), call["began_ns"], whole_number(call.get("ended_ns"))) for call in calls]
+    return [Fencing(str(call["transactional_id"]), call["began_ns"], _ended(call)) for call in calls]
+
+
+def _ended(call: Mapping[str, Any]) -> int | None:
+    """When a call of an operator ended; None: it is not known, or said to be before it began."""
+    ended = whole_number(call.get("ended_ns"))
+    return ended if ended is not None and ended >= call["began_ns"] else None
 
 
 def _calls_of(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -45,4 +45,11 @@ def _deletion(call: Any, receipt: Mapping[str, Any]) -> Deletion | None:
     known = again if isinstance(again, Mapping) else {}
     if known.get("deleted") is False:
         return None  # the request failed, and every broker still has the former topic
-    return Deletion(str(call["topic"]), call["began_ms"], *(whole_number(known.get(name)) for name in ("known_ms", "known_ns")))
+    known_ms, known_ns = (_after(call, name, known) for name in ("ms", "ns"))
+    return Deletion(str(call["topic"]), call["began_ms"], known_ms, known_ns)
+
+
+def _after(call: Mapping[str, Any], unit: str, known: Mapping[str, Any]) -> int | None:
+    """The moment when every broker knew the new topic; None: it was not seen, or lies before the request."""
+    began, seen = whole_number(call.get(f"began_{unit}")), whole_number(known.get(f"known_{unit}"))
+    return seen if seen is not None and (began is None or seen >= began) else None

@@ -46,14 +46,14 @@ class Contents:
     again: rows that send a record which they have sent before.
     placeless: rows that polled a record, and do not say where it lies.
     before_zero: rows of which a record has a time below zero.
-    reach: the highest offset that final readers polled, by process and partition.
+    spans: the lowest and the highest offset that final readers polled, by process and partition.
     """
 
     def __init__(self, table: pa.Table) -> None:
         self._process, self._time, self._end = (numbers(table[name]) for name in ("process", "time", "end"))
         self._keys = record_ids.operation_key(self._process, numbers(table["op"]))
         self._final = np.isin(self._process, self._process[among(table["f"], ("final-read",))])
-        self.reach: dict[tuple[int, str], int] = {}
+        self.spans: dict[tuple[int, str], tuple[int, int]] = {}
         self._taken = 0
         rows = [np.zeros(len(table), dtype=np.bool_) for _ in range(9)]
         self.blank, self.sending, self.polling, self.untimely, self.impossible, self.foreign, *others = rows
@@ -87,35 +87,39 @@ class Contents:
         offset = flat.field("offset")
         below = flags(pc.less(offset, np.where(kind == 0, NOT_TOLD, 0)))
         self.impossible[row[below]] = True
-        self._take_reach(row[(kind == 1) & self._final[row]], flat.filter(pa.array((kind == 1) & self._final[row])))
+        self._take_spans(row[(kind == 1) & self._final[row]], flat.filter(pa.array((kind == 1) & self._final[row])))
         self.placeless[row[(kind == 1) & flags(pc.is_null(offset))]] = True
         sent, its_row = v[kind == 0], row[kind == 0]
         order = np.argsort(sent, kind="stable")
         self.again[its_row[order[1:][np.diff(sent[order]) == 0]]] = True
 
-    def _take_reach(self, row: Ints, reads: pa.StructArray) -> None:
+    def _take_spans(self, row: Ints, reads: pa.StructArray) -> None:
         places = {name: reads.field(name) for name in ("partition", "offset")}
         own = pa.table({"process": self._process[row], **places}).group_by(["process", "partition"])
-        for found in own.aggregate([("offset", "max")]).to_pylist():
-            where, highest = (found["process"], found["partition"]), found["offset_max"]
-            self.reach[where] = max(self.reach.get(where, _ABSENT), _ABSENT if highest is None else highest)
+        for found in own.aggregate([("offset", "min"), ("offset", "max")]).to_pylist():
+            where, polled = (found["process"], found["partition"]), (found["offset_min"], found["offset_max"])
+            if None not in polled:
+                lowest, highest = self.spans.get(where, polled)
+                self.spans[where] = (min(lowest, polled[0]), max(highest, polled[1]))
 
     def beyond(self, table: pa.Table) -> Bools:
-        """Final reads that say of a partition that their process went less far than it did."""
+        """Final reads that say of a partition that their process read less of it than it did, at its begin or at its end."""
         which = np.zeros(len(table), dtype=np.bool_)
         for row in np.flatnonzero(among(table["f"], ("final-read",))).tolist():
-            for partition, place in _told(table["detail"][row].as_py()):
-                which[row] |= self.reach.get((int(self._process[row]), partition), _ABSENT) >= place
+            for partition, first, position in _told(table["detail"][row].as_py()):
+                if span := self.spans.get((int(self._process[row]), partition)):
+                    which[row] |= span[0] < first or position <= span[1]
         return which
 
 
-def _told(detail: str | None) -> Iterator[tuple[str, int]]:
-    """The partitions of a final read, and where each of them was left; nothing of what is not as documented."""
+def _told(detail: str | None) -> Iterator[tuple[str, int, int]]:
+    """The partitions of a final read, and between which offsets each of them was read; nothing of what is not as documented."""
     try:
         said = json.loads(detail or "{}")
-        yield from [(partition, int(position)) for partition, (_, _, position) in said.items()]
-    except (ValueError, TypeError, AttributeError):
+        spans = [(partition, span[0], span[2]) for partition, span in said.items() if len(span) == 3]
+    except (ValueError, TypeError, AttributeError, KeyError):
         return
+    yield from [span for span in spans if type(span[1]) is int and type(span[2]) is int]
 
 
 def contradictions(table: pa.Table, contents: Contents, file: str) -> Iterator[Gap]:

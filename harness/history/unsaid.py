@@ -166,10 +166,10 @@ class _Rows:
             yield _missing(file, f"{count} not say where records lie that process {process} polled", None, self._held(mine))
 
     def reach(self, file: str, beyond: Bools) -> Gap | None:
-        """Final reads that went less far, as they say, than their process polled: where they ended is not known."""
+        """Final reads that say that they read less than their process polled: where they began and ended is not known."""
         if not beyond.any():
             return None
-        why = f"the final {_named(self._process[beyond])} went less far than it polled, by its own final read"
+        why = f"the final {_named(self._process[beyond])} read less than it polled, by its own final read"
         return _missing(file, why, None, _FINALS)
 
     def chains(self, file: str, unchained: Bools | None) -> Gap | None:

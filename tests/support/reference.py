@@ -234,8 +234,8 @@ class FlatHistory:
         complete = defaultdict(set)
         for op in self.ops:
             if op["f"] == "final-read" and op["type"] == "ok":
-                for partition, (first, end, position) in json.loads(op["detail"]).items():
-                    if min(first, end) >= 0 and position >= end and partition not in self.written_late:
+                for partition, (first, end, position) in json.loads(op["detail"] or "{}").items():
+                    if 0 <= first <= end <= position and partition not in self.written_late:
                         complete[partition, op["isolation"]].add(op["process"])
         return complete
 
@@ -278,10 +278,12 @@ class FlatHistory:
 
     @cached_property
     def settled(self) -> dict[str, tuple[int, int]]:
-        """The last look at partitions: last stable offset and high watermark, where both are known."""
-        details = [json.loads(op["detail"]) for op in self.ops if op["f"] == "settle" and op["detail"]]
-        last = details[-1] if details else {}
-        return {partition: pair for partition, pair in last.get("partitions", last).items() if min(pair) >= 0}
+        """The last look at partitions: last stable offset and high watermark, where both are known and contradict nothing."""
+        looks = [op for op in self.ops if op["f"] == "settle" and op["detail"] and op["type"] != "fail"]
+        last = json.loads(looks[-1]["detail"]) if looks else {}
+        stood = looks and looks[-1]["type"] == "info" and last.get("waited_s", 1e9) >= last.get("bound_s", 0)
+        offsets = {partition: pair for partition, pair in last.get("partitions", last).items() if min(pair) >= 0}
+        return {partition: pair for partition, pair in offsets.items() if pair[0] == pair[1] or (pair[0] < pair[1] and stood)}
 
     def covered(self, send: Row) -> bool:
         """True if a complete read_committed final read had to return a record if it committed."""

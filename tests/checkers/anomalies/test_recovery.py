@@ -71,6 +71,13 @@ def test_a_client_that_had_failed_before_there_was_a_fault_has_nothing_to_recove
     assert violated(judged(tmp_path, h)) == ["no-recovery"], "it had worked once"
 
 
+@pytest.mark.parametrize(("pair", "judges"), [((5, 5), True), ((4, 5), False), ((9, 5), False), ((-1, 5), True)])
+def test_a_client_may_wait_where_a_last_stable_offset_stayed_behind_or_contradicts_itself(tmp_path, pair, judges):
+    h = story()
+    h.settle({"t-0": pair}, type="info")
+    assert violated(judged(tmp_path, h)) == ["no-recovery"] * judges
+
+
 @pytest.mark.parametrize("late", ["ok", "fail"])
 def test_a_client_that_succeeds_is_not_and_a_refusal_is_no_success(tmp_path, late):
     assert violated(judged(tmp_path, story(late))) == ["no-recovery"] * (late == "fail")

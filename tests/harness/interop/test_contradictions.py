@@ -77,16 +77,19 @@ def test_a_record_that_cannot_be_as_it_is(tmp_path, why, row, name, value):
     is_unknown(judged(tmp_path, rows), why)
 
 
-@pytest.mark.parametrize(("position", "known"), [(4, True), (5, False), (1000, False)])
-def test_a_final_read_that_went_less_far_than_it_polled(tmp_path, position, known):
+@pytest.mark.parametrize(
+    ("span", "known"),
+    [([0, 4, 4], True), ([0, 5, 5], False), ([0, 1000, 1000], False), ([1, 9, 9], True), ([-1, 9, 9], True)],
+)
+def test_a_final_read_that_says_less_than_it_polled(tmp_path, span, known):
     """What it did not get, and its end, prove nothing then."""
     rows = lawful()
     for row in rows:
         if row["f"] == "final-read":
-            row["detail"] = json.dumps({"t-0": [0, position, position]})
+            row["detail"] = json.dumps({"t-0": span, "t-1": [None, None, None]})
     document = judged(tmp_path, rows)
     assert (document["verdict"], violated(document)) == ("unknown" if known else "valid", [])
-    assert ("went less far than it polled" in str(document["weakened"])) == known
+    assert ("read less than it polled" in str(document["weakened"])) == (known and span[0] >= 0)
 
 
 def test_a_record_that_one_operation_sends_twice(tmp_path):
