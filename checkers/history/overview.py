@@ -245,13 +245,13 @@ def _settling(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _final_reads(
     rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]], first: dict[int, int], isolation: str
 ) -> dict[str, FinalRead]:
-    """The complete final reads of each partition: returned ok, and went up to the end offset or beyond. One that begins above its
-    end contradicts itself, and is none.
+    """The complete final reads of each partition: those that went up to the end offset or beyond, whatever became of their other
+    partitions. One that begins above its end contradicts itself, and is none.
     """
     complete: dict[str, dict[bool, dict[int, int]]] = {}
     reader: dict[int, tuple[int, int, int]] = {}
     for row in rows:
-        if row["type"] != "ok":
+        if row["type"] == "fail":
             continue
         reader[row["process"]] = (row["process"], row["index"], first[row["process"]])
         for partition, span in row["detail"].items():

@@ -233,7 +233,7 @@ class FlatHistory:
         """(partition, isolation) -> processes whose final read reached the end."""
         complete = defaultdict(set)
         for op in self.ops:
-            if op["f"] == "final-read" and op["type"] == "ok":
+            if op["f"] == "final-read" and op["type"] != "fail":
                 for partition, (first, end, position) in json.loads(op["detail"] or "{}").items():
                     if 0 <= first <= end <= position and partition not in self.written_late:
                         complete[partition, op["isolation"]].add(op["process"])
@@ -272,7 +272,7 @@ class FlatHistory:
         return [
             json.loads(op["detail"])[partition][1]
             for op in self.ops
-            if op["f"] == "final-read" and op["isolation"] == isolation and op["type"] == "ok"
+            if op["f"] == "final-read" and op["isolation"] == isolation and op["type"] != "fail"
             if op["process"] in self.final_readers[partition, isolation] and partition in json.loads(op["detail"])
         ]
 

@@ -40,7 +40,7 @@ def test_a_final_read_that_begins_above_its_end_is_none(tmp_path, span):
     assert FlatHistory(h.ops).judged == set()
 
 
-@pytest.mark.parametrize("type", ["ok"])
+@pytest.mark.parametrize("type", ["ok", "info"])
 def test_a_final_read_is_complete_where_it_came_to_the_end(tmp_path, type):
     """Whatever kept it from the end of another partition; so it ended `info`."""
     h = lost([0, 5, 5], type)
