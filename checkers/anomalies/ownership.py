@@ -19,6 +19,7 @@ from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNLESS_MEMBER, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, POLLS, SENDS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
+from fencepost.checkers.history.positions import REBALANCING
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
@@ -132,7 +133,7 @@ def _between(some: pd.DataFrame, pairs: pd.DataFrame) -> Iterator[dict[str, Any]
 
 def _assignments(run: RunView) -> dict[str, dict[int, Ints]]:
     """partition -> process -> the operations (history indices) in which a rebalance assigned it the partition."""
-    condition = ds.field("detail").is_valid() & pc.is_in(ds.field("f"), pa.array(["poll", "txn", "seek"]))
+    condition = ds.field("detail").is_valid() & pc.is_in(ds.field("f"), pa.array(REBALANCING))
     assigned: dict[str, dict[int, list[int]]] = {}
     rows = run.history.select(("index", "process", "f", "detail"), condition).sort_by("index").to_pylist()
     for row in rows:

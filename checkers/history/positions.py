@@ -26,7 +26,14 @@ from fencepost.harness.api.history import UNREADABLE
 
 _INDEX_BITS = 40  # of an operation's history index, beside its process
 _LAST = (1 << _INDEX_BITS) - 1
-_CONSUMER_OPERATIONS = ("assign", "subscribe", "seek", "poll", "txn", "crash", UNREADABLE)
+REBALANCING = (
+    "poll",
+    "txn",
+    "seek",
+    "committed",
+    "subscribe",
+)  # operations that may say how the group moved partitions meanwhile
+_CONSUMER_OPERATIONS = ("assign", "subscribe", "seek", "poll", "txn", "committed", "crash", UNREADABLE)
 Keys = NDArray[np.int64]  # process and history index in one number, sorted
 
 
@@ -291,6 +298,9 @@ def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool,
                 _assign(tracks, consumer, process, op, row)
         elif row["f"] == "seek":
             _seek(tracks, consumer, process, op, row)
+        elif row["f"] == "committed":
+            if row["detail"].get("rebalances"):
+                _rebalance(tracks, consumer, process, op, row)
         else:
             if row["f"] != "crash":
                 _poll(tracks, consumer, process, op, row)
@@ -333,8 +343,9 @@ def _seek(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapp
     if not isinstance(places, Mapping) or not places:
         tracks.unknown.append((process, op))
         return
+    moved = _by_partition(row["detail"].get("rebalances") or ())  # before the seek, or after it
     for partition, place in places.items():
-        surely = row["type"] == "ok" and type(place) is int and 0 <= place < FOREVER
+        surely = row["type"] == "ok" and type(place) is int and 0 <= place < FOREVER and partition not in moved
         tracks.sought.setdefault(str(partition), []).append((_key(process, op), place if surely else NONE))
 
 

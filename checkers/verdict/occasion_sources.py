@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow.dataset as ds
 
+from fencepost.checkers.history.positions import REBALANCING
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.pipeline.applications import has_application, outputs_of
@@ -104,7 +105,7 @@ class OccasionSources:
     @cached_property
     def rebalances_of_members(self) -> list[tuple[int, int]]:
         """(process, ns) of each rebalance that a client of the workload was told of, with the end of the call that told it."""
-        polls = ds.field("f").isin(["txn", "poll", "committed", "subscribe", "seek"]) & ds.field("detail").is_valid()
+        polls = ds.field("f").isin(REBALANCING) & ds.field("detail").is_valid()
         rows = self.view.history.select(("f", "process", "end", "detail"), polls).to_pylist()
         details = [(row["process"], row["end"], json.loads(row["detail"])) for row in rows if row["detail"]]
         return [

@@ -318,10 +318,10 @@ def _with_completion(row: Row, line: Any) -> Row:
     if isinstance(line.value, list):
         row.update(_micro_operations(line.value))
         row["strange"] = [msgspec.to_builtins(odd) for mop in line.value if isinstance(mop, Poll | Output) for odd in mop.strange]
-    elif line.value is not None:
-        row["detail"] = msgspec.json.encode(line.value).decode()
-    if line.rebalances:
-        row["detail"] = msgspec.json.encode({"rebalances": line.rebalances}).decode()
+    told = {"rebalances": line.rebalances} if line.rebalances and line.f != "final-read" else {}  # its keys are partitions
+    if told or isinstance(line.value, dict):
+        own = line.value if isinstance(line.value, dict) else {}
+        row["detail"] = msgspec.json.encode({**own, **told}).decode()
     if row["errors"]:
         row["errors"] = msgspec.to_builtins(row["errors"])
     return row

@@ -10,6 +10,8 @@ from typing import Any
 
 from support.reference import READ_COMMITTED, FlatHistory, Matches, Row, false_acks
 
+TELLING = ("poll", "txn", "seek", "committed", "subscribe")  # operations that may tell of rebalances
+
 
 class PipelineHistory(FlatHistory):
     """A history of a pipeline: what its operations processed (`chains`) and committed (`offsets`)."""
@@ -80,7 +82,7 @@ class PipelineHistory(FlatHistory):
     def assigned_between(self, process: int, partition: str, first: int, last: int) -> bool:
         """True if a rebalance assigned a partition to a process after one operation, and up to another."""
         for op in self.ops[first + 1 : last + 1]:
-            events = json.loads(op["detail"] or "{}").get("rebalances", []) if op["f"] in ("poll", "txn", "seek") else []
+            events = json.loads(op["detail"] or "{}").get("rebalances", []) if op["f"] in TELLING else []
             if op["process"] == process and any(kind == "assigned" and partition in some for kind, some in events):
                 return True
         return False

@@ -215,10 +215,11 @@ def _seek(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, A
     """A reader's seek in some partitions right before an operation."""
     some = {partition: rng.choice([0, rng.randrange(12), 40, None]) for partition in partitions if rng.random() < 0.6}
     rebalances = [["assigned", [rng.choice(partitions)]]]
-    detail = {"rebalances": rebalances} if rng.random() < 0.1 else {"positions": some}
-    said = None if rng.random() < 0.1 else json.dumps(detail)
+    told = {"rebalances": rebalances} if rng.random() < 0.1 else {}
+    f = "committed" if told and not some else "seek"  # whichever call comes next tells of a rebalance
+    said = None if rng.random() < 0.1 else json.dumps({"offsets" if f == "committed" else "positions": some, **told})
     type = rng.choice(["ok", "ok", "ok", "info", "fail"])
-    return {**op, "f": "seek", "type": type, "time": op["time"] - 4, "end": op["time"] - 3, "mops": [], "detail": said}
+    return {**op, "f": f, "type": type, "time": op["time"] - 4, "end": op["time"] - 3, "mops": [], "detail": said}
 
 
 def _rebalanced(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, Any]:

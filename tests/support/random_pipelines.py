@@ -47,7 +47,8 @@ def _transaction(
         return
     if rng.random() < 0.4:
         offsets = {at: rng.choice([next_offset[at], next_offset[at], next_offset[at] - 2]) for at in INPUTS}
-        detail = {"offsets": {at: offset if offset > 0 else None for at, offset in offsets.items()}}
+        detail: dict[str, Any] = {"offsets": {at: offset if offset > 0 else None for at, offset in offsets.items()}}
+        detail |= {"rebalances": [["assigned", [partition]]]} if offsets[INPUTS[0]] == offsets[INPUTS[1]] else {}
         h.add(rng.choice((2, 3, 4)), "committed", detail=json.dumps(detail))
     type = rng.choice(["ok", "ok", "ok", "ok", "fail", "info"])
     made = [{out: [next(free[out])] for out in OUTPUTS if rng.random() < 0.5} for _ in batch]

@@ -114,7 +114,7 @@ def _lines(run: str, process: int, rows: Sequence[Row]) -> Iterator[dict[str, An
         intent = {"intent": row["intent"]} if row["intent"] else {}
         detail = json.loads(row["detail"]) if row["detail"] else {}
         rebalances = {name: detail.pop(name) for name in ("rebalances",) if name in detail}
-        value = detail if row["detail"] and not rebalances else list(_value(row))
+        value = detail if detail or (row["detail"] and not rebalances) else list(_value(row))
         planned = value if isinstance(value, dict) else [_planned(mop) for mop in value]
         yield {"type": "invoke", **shared, "time": row["time"], "value": planned, **intent}
         if row["end"] is not None:

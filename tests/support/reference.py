@@ -22,6 +22,7 @@ from fencepost.harness.api import record_ids
 Matches = set[Any]
 Row = dict[str, Any]
 READ_COMMITTED = "read_committed"
+MOVING = ("assign", "subscribe", "seek", "poll", "txn", "committed")  # operations that may say where a consumer stands
 
 
 @dataclass(frozen=True)
@@ -67,17 +68,20 @@ class Consumer:
 
     def begin(self, number: int, op: Mapping[str, Any]) -> None:
         """Apply what is known before an operation's reads."""
-        detail = json.loads(op["detail"] or "{}") if op["f"] in ("assign", "subscribe", "seek", "poll", "txn") else {}
+        detail = json.loads(op["detail"] or "{}") if op["f"] in MOVING else {}
+        words = [word for word, some in detail.get("rebalances", []) if self.partition in some]
         if op["f"] == "subscribe" and op["type"] != "fail":
             self.forget()
             self.since, self.member = None, self.member or self.groups
         elif op["f"] == "assign" and op["type"] != "fail":
             self.assigned(op, detail)
         elif op["f"] == "seek":
-            self.rebalanced(number, [word for word, some in detail.get("rebalances", []) if self.partition in some])
-            self.sought(number, op, detail.get("positions") or {})
+            self.rebalanced(number, words)
+            self.sought(number, op, {**(detail.get("positions") or {}), **dict.fromkeys(words and [self.partition])})
+        elif op["f"] == "committed":
+            self.rebalanced(number, words)
         elif op["f"] in ("poll", "txn"):
-            self.rebalanced(number, [word for word, some in detail.get("rebalances", []) if self.partition in some])
+            self.rebalanced(number, words)
             self.blind, self.parted = unheard(op), self.partition in detail.get("parted", [])
 
     def assigned(self, op: Mapping[str, Any], detail: Mapping[str, Any]) -> None:
@@ -122,7 +126,8 @@ class Consumer:
         """Apply what is known after an operation's reads."""
         if op["f"] == "crash" or unheard(op):
             self.forget()
-        if op["f"] == "crash" or (op["f"] in ("poll", "txn", "seek") and op["type"] == "info"):
+        telling = op["f"] in ("poll", "txn", "seek") or (op["f"] == "committed" and "rebalances" in (op["detail"] or ""))
+        if op["f"] == "crash" or (telling and op["type"] == "info"):
             self.since = None
 
 

@@ -280,6 +280,21 @@ def told(*answers, type="ok", at_end=6, **contract):
     return ended(h, final, at_end), {**CONTRACT, **contract}
 
 
+@pytest.mark.parametrize("f", ["poll", "committed", "seek", "subscribe", ""])
+def test_a_member_that_got_the_partition_back_may_commit_there_again(judged, f):
+    """Whichever operation tells of the assignment; what it says besides is compared as ever."""
+    h, records = pipeline(5, 6, 7)
+    for member, record, place in zip((2, 3), records, (0, 2), strict=False):
+        processed(h, member, [record], [place])
+    own = {"offsets": {"in-0": 7}} if f == "committed" else {"positions": {"in-0": 7}} if f == "seek" else {}
+    if f:
+        h.add(2, f, role="member", detail=json.dumps({**own, "rebalances": [["assigned", ["in-0"]]]}))
+    processed(h, 2, [records[2]], [4])
+    document = judged(ended(h, {"in-0": [5, 6, 7], "out-0": [0, 2, 4]}, 8), CONTRACT)
+    assert names(document) == ([] if f else ["double-ownership"])
+    assert answer(document, "phantom-offset")["compared"] == 1 + (f == "committed")
+
+
 def test_an_offset_that_somebody_is_told_is_one_that_somebody_was_to_commit(judged):
     document = judged(*told(6, 999, 999))
     assert names(document) == ["phantom-offset"]

@@ -59,6 +59,21 @@ def test_a_group_member_may_skip_and_go_back_across_a_rebalance(judged, rebalanc
     assert violated(judged(h, GROUP)) == []
 
 
+@pytest.mark.parametrize(
+    ("f", "own"),
+    [("seek", {"positions": {"t-0": 6}}), ("seek", {"positions": {"t-1": 6}}), ("committed", {"offsets": {"t-0": 6}})],
+)
+@pytest.mark.parametrize("rebalances", [("revoked", "assigned"), ("lost",), ()])
+def test_a_group_member_may_skip_across_a_rebalance_that_another_call_tells_of(judged, f, own, rebalances):
+    """A driver's event may come at any time: the next operation that ends has it."""
+    h = written(5, 7, 9)
+    subscribed(h, 2)
+    h.poll(2, {"t-0": [5]}, detail=rebalanced("assigned"))
+    h.add(2, f, detail=rebalanced(*rebalances, **own))
+    h.poll(2, {"t-0": [9]})
+    assert violated(judged(h, GROUP)) == ([] if rebalances else ["poll-skip"])
+
+
 def test_after_a_rebalance_a_group_member_is_judged_from_its_next_operation_on(judged):
     """Records polled in the operation of the rebalance may come from before or after it."""
     h = written(5, 7, 9, 11)

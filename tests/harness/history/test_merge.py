@@ -40,6 +40,16 @@ def test_an_operation_is_one_row_with_its_micro_operations_flat(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("value", [{"offsets": {"in-0": 17}}, [["poll", {}, 300]]])
+def test_an_operation_tells_of_rebalances_beside_its_own_answer(tmp_path, value):
+    out, told = writer(tmp_path), [["revoked", ["in-0"]]]
+    f, own = ("committed", value) if isinstance(value, dict) else ("poll", {})
+    out.invoke(3, 0, f, [["poll"]] if f == "poll" else {})
+    out.complete(Outcome.OK, 3, 0, f, value, errors=[], rebalances=told)
+    (row,) = merged(tmp_path)
+    assert json.loads(row["detail"]) == {**own, "rebalances": told}
+
+
 def test_an_invocation_without_completion_is_unknown_and_keeps_what_it_meant_to_send(tmp_path):
     """The worker was killed between the two lines."""
     writer(tmp_path).invoke(3, 0, "txn", [["send", "t-0", 7]], "commit")
