@@ -105,8 +105,8 @@ def too_few(program: Application) -> CheckResult:
         return CheckResult(0, lacking=lacking or NOT_DONE)
     count = program.final["v"].value_counts()
     inputs = program.inputs
-    few = inputs["v"].map(count).fillna(0).to_numpy() < program.fewest  # a program may drop what the one before has repeated
-    return CheckResult(len(claimed), _rows(program, few & inputs.index.isin(claimed.index), "missing"))
+    few = inputs["v"].map(count).fillna(0) < inputs["v"].map(program.demanded)
+    return CheckResult(len(claimed), _rows(program, few.to_numpy() & inputs.index.isin(claimed.index), "missing"))
 
 
 def explain_too_few(finding: Finding, text: FindingText) -> str:
@@ -117,13 +117,14 @@ def explain_too_few(finding: Finding, text: FindingText) -> str:
     where = f"{what} {text.places(inputs)}"
     whose = group if program.store and group == STORE_OFFSETS else f"the group {group}"
     where += f"{verb} below the offset that {whose} committed" if group else ""
-    amount = f"only {len(outputs)} of {program.fewest * len(inputs)} outputs" if outputs else "no output"
+    demanded = int(program.demanded[list({row.v for row in inputs})].sum())
+    amount = f"only {len(outputs)} of {demanded} outputs" if outputs else "no output"
     link = ", but" if group else ": the program had caught up, but"
     return f"{where}{link} {program.there} has {amount} of {form(len(inputs), 'it', 'them')}."
 
 
 def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
-    """Some inputs and all of their outputs, one cause for each stretch of neighbours."""
+    """Some inputs and all of their outputs, one cause for each stretch of neighbours; of one that is there again, its first."""
     if not which.any():
         return {}
     drain, when = program.outputs.drain
@@ -131,6 +132,7 @@ def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
     stages = max(1, len(outputs_of(program.run).stages))
     cause = -2 - (stages * stretches(which, program.inputs["partition"]) + program.stage)
     inputs = inputs.assign(cause=cause, op=drain, time=when)
+    inputs["cause"] = inputs.groupby("v")["cause"].transform("first")
     if role == "sent":
         writers = program.senders(inputs["v"].to_numpy()).drop_duplicates("v").set_index("v")["op"]
         inputs = inputs.assign(op=writers.reindex(inputs["v"]).fillna(drain).astype(np.int64).to_numpy())

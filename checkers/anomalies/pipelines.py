@@ -184,7 +184,8 @@ def unprocessed(run: RunView) -> CheckResult:
     2. or was to make nothing of it, and is committed. If the outcome of that transaction is unknown, the record is not judged.
 
     Of a program of somebody's own: a record of which fewer outputs are there than it declares, below its group's offset, or,
-    where its group is not known, once it had caught up.
+    where its group is not known, once it had caught up. Of a program behind another one: as many times as many as that one makes
+    of an input at least.
 
     compared: visible input records below the group's offsets at the end, as far as somebody knows. One cause: the transactions
     that tried; without any, the stretch of neighbours in the partition.

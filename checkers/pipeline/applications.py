@@ -6,6 +6,7 @@ The inputs are records of this run. What the program declares, and whether it ha
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -154,8 +155,9 @@ class Application:
         if not self.outputs.declared.get("fed", True):
             read = self._read_finally(self.outputs.declared["inputs"])
             return read.loc[read["v"] != NONE, ["v", "partition", "offset"]].reset_index(drop=True)
-        places = _gathered(self.run)
-        return places[~places["partition"].isin(self.written)].sort_values(["partition", "offset"], ignore_index=True)
+        places, partitions = _gathered(self.run), self.outputs.declared.get("inputs")  # not declared in histories of before
+        own = ~places["partition"].isin(self.written) if partitions is None else places["partition"].isin(partitions)
+        return places[own].sort_values(["partition", "offset"], ignore_index=True)
 
     def read_back(self, partitions: Iterable[str]) -> set[str]:
         """Partitions with a complete read_committed final read, so that what is not visible is not there."""
@@ -204,6 +206,19 @@ class Application:
             return self.inputs if self.outputs.declared["drained"] else self.inputs.iloc[:0]
         committed = self.inputs["partition"].map(chains_of(self.run).committed).fillna(NONE)
         return self.inputs[self.inputs["offset"] < committed]
+
+    @cached_property
+    def demanded(self) -> pd.Series:
+        """How many outputs the program must have made of each input that is `claimed`, by its `v`.
+
+        The program before makes so many records of an input at least, and the program all of these again. What is there besides
+        may be a repetition, which it may drop.
+        """
+        before = outputs_of(self.run).stages[: self.stage]
+        least = math.prod(stage.declared["outputs"][0] for stage in before)
+        claimed = self.claimed["v"].value_counts()
+        others = self.inputs["v"].value_counts().reindex(claimed.index) - claimed
+        return self.fewest * np.minimum(claimed, least - others).clip(lower=1)
 
     @cached_property
     def beyond(self) -> pd.DataFrame:

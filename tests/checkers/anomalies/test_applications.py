@@ -16,6 +16,7 @@ from support.worked_examples import Example
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.lawful_history import CONTRACT as LAWFUL
 from fencepost.checkers.selfcheck.selfcheck import selfcheck
+from fencepost.harness.api import record_id
 from fencepost.harness.api.history import STORED, schema
 from fencepost.harness.history.run_directory import open_run
 
@@ -390,6 +391,17 @@ def test_without_a_group_every_input_counts_once_the_program_had_caught_up(judge
     assert violated(judged(program([(0, 5), (1, 6)], group=""), CONTRACT)) == ["unprocessed"]
     document = judged(program([(0, 5), (1, 6)], group="", drained=False), CONTRACT)
     assert answer(document, "unprocessed")["verdict"] == "not exercised"
+
+
+@pytest.mark.parametrize("group", ["g", ""])
+def test_what_is_sent_to_a_topic_that_the_program_does_not_read_is_no_input(judged, group):
+    h = program([(0, 5), (1, 6), (3, 7)], group=group, inputs=["in-0"])
+    other = (0, "other-0", record_id(1, 0, 0), 3, *h.ops[0]["mops"][0][4:])
+    h.ops.append({**h.ops[0], "process": 1, "mops": [other]})
+    document = judged(h, CONTRACT)
+    assert violated(document) == []
+    assert answer(document, "unprocessed")["compared"] == 3
+    assert not any("inputs" in text for text in document["weakened"])
 
 
 def test_a_filter_may_drop_inputs_but_not_repeat_them(judged):

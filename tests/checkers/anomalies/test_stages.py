@@ -110,6 +110,41 @@ def test_the_second_stage_may_drop_what_the_first_one_repeats(judged):
     assert violated(document) == ["reprocessed"]
 
 
+TWO = [*ALL, (3, 5), (4, 6), (5, 7)]
+FOUR = [*TWO, *((6 + at, of) for at, of in TWO)]
+
+
+@pytest.mark.parametrize(
+    ("middle", "end", "second", "found"),
+    [
+        (TWO, FOUR, 10, []),
+        (TWO, FOUR[1:], 10, ["unprocessed"]),
+        (TWO, [row for row in FOUR if row not in (TWO[0], TWO[3])], 10, ["unprocessed"]),
+        (TWO, TWO, 3, []),  # of each input the second record lies beyond its offset
+        (TWO, TWO, 4, ["unprocessed"]),
+        ([*TWO, (6, 5)], FOUR, 10, ["reprocessed"]),  # it dropped what was repeated
+        ([*TWO, (6, 5)], FOUR[1:], 10, ["reprocessed", "unprocessed"]),
+        ([*TWO, (6, 5)], [*TWO, (6, 6), (7, 7)], 4, ["reprocessed"]),  # what it has reached may be one record and its repetition
+        (TWO, [*FOUR, (12, 5)], 10, ["reprocessed"]),
+    ],
+)
+def test_a_stage_makes_its_outputs_of_each_one_that_the_stage_before_makes_of_an_input(judged, middle, end, second, found):
+    assert violated(judged(stages(middle, end, second=second, outputs=[2, 2]), CONTRACT)) == found
+
+
+def test_an_input_that_is_there_twice_is_one_finding_of_the_stage_that_reads_it(judged):
+    document = judged(stages([*ALL, (3, 5)], [*ALL, (3, 5), (4, 5)]), CONTRACT)
+    assert [row["sentence"].partition(":")[0] for row in document["findings"]] == [
+        "Input record in-0@5 has more outputs than the 1 that the program declares",
+        "2 input records, mid-0@0 and mid-0@3, have more outputs than the 1 that the program declares each",
+    ]
+    document = judged(stages(TWO, FOUR[1:], outputs=[2, 2]), CONTRACT)
+    assert finding(document, "unprocessed")["sentence"] == (
+        "2 input records, mid-0@0 and mid-0@3, lie below the offset that the group two committed, but the complete "
+        "read_committed final read has only 3 of 4 outputs of them."
+    )
+
+
 def test_the_order_of_keys_is_that_in_which_a_stage_reads_them(judged):
     turned = [(0, 6), (1, 5), (2, 7)]
     straight = judged(stages(ALL, ALL, ordered=True, keys=1), CONTRACT)
