@@ -334,5 +334,5 @@ def _stored(run: RunView) -> tuple[SourceLog | None, CheckResult]:
         return None, answer
     unknown = unread_logs(run) or run.shared(SourceMapping).doubt
     opaque = NO_CONNECTOR if log.opaque and log.foreign else log.opaque
-    lacking = opaque or ("" if (log.offsets["number"] >= 0).any() else NOT_STORED)
+    lacking = opaque or ("" if log.stores_positions else NOT_STORED)
     return (None if unknown or lacking else log), CheckResult(0, lacking="" if unknown else lacking, unknown=unknown)

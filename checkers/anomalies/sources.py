@@ -55,8 +55,8 @@ from fencepost.harness.api.words import and_more
 
 ONLY_ORDERED = "positions are in order, and several records may have one: {}; `sequence_by` would tell"
 NONE_ABORTED = (
-    "positions are sparse: one that is missing is known only where a task wrote it in a transaction that was aborted, and between"
-    " committed ones none was; `sequence_by` would tell"
+    "positions are sparse: one that is missing is known only where a task wrote it in a transaction that was aborted, and behind"
+    " it is a committed one or the stored offset; `sequence_by` would tell"
 )
 
 
@@ -138,14 +138,17 @@ def _duplicates(run: RunView) -> CheckResult:
 
 def _explain_loss(finding: Finding, text: FindingText) -> str:
     log = text.run.shared(SourceLog)
+    if aborted := finding.records("sent"):
+        gone, later = log.at(aborted[0]), log.at(finding.records("read")[0])
+        has = f"has {later.words} at {later.place}, and not {gone.words}"
+        if later.kind == "offset":
+            has = f"does not have it, though the source's offset is {later.words}, at {later.place}"
+        return (
+            f"Record {gone.words} of source {later.name} is not there: a task wrote it at {text.places(aborted)}, in a "
+            f"transaction that was aborted, and the complete read_committed final read {has}."
+        )
     known = sorted((log.at(row) for row in finding.rows), key=lambda entry: entry.sequence)
     below, above = known[0], known[-1]
-    if aborted := finding.records("sent"):
-        return (
-            f"Record {below.words} of source {above.name} is not there: a task wrote it at {text.places(aborted)}, in a "
-            f"transaction that was aborted, and the complete read_committed final read has {above.words} at {above.place}, and "
-            f"not {below.words}."
-        )
     first, last = below.sequence + (below.kind == "record"), above.sequence - (above.kind == "record")
     what = records_text(log, above.name, first, last)
     read, stored = (
@@ -188,7 +191,7 @@ def source_loss(run: RunView) -> CheckResult:
 
     Where records tell their number in a sequence (`sequence_by`), the numbers of records alone are compared. A sparse position is
     missing where the leaders' logs have a record of it in a transaction that was aborted, and none that is committed, though a
-    later one is. Of positions that are only ordered none is known to be missing.
+    later one is, or the stored offset has reached it. Of positions that are only ordered none is known to be missing.
 
     compared: positions from the first one read to the last one known, of each source. One cause: a stretch of positions.
 
@@ -246,7 +249,9 @@ def _not_counted(log: SourceLog, mapping: SourceMapping) -> CheckResult:
         return CheckResult(0, unknown=unknown)
     written = log.records[log.records["ended"] == ABORTED].drop_duplicates(["part", "number"])
     there = log.visible.groupby("part")["number"].agg(["min", "max"])
-    between = written["number"].between(written["part"].map(there["min"]), written["part"].map(there["max"]))
+    last = log.offsets.sort_values(["partition", "offset"]).drop_duplicates("part", keep="last").set_index("part")["number"]
+    reached = pd.concat([there["max"], last]).groupby(level=0).max()
+    between = written["number"].between(written["part"].map(there["min"]), written["part"].map(reached))
     written, keys = written[between], ["part", "number"]
     gone = written[~pd.MultiIndex.from_frame(written[keys]).isin(pd.MultiIndex.from_frame(log.visible[keys]))]
     if gone.empty:
@@ -260,9 +265,11 @@ def _not_counted(log: SourceLog, mapping: SourceMapping) -> CheckResult:
 
 
 def _next_committed(log: SourceLog, part: str, number: int) -> pd.DataFrame:
-    """The visible record of a source with the lowest position above one, as a row."""
-    later = log.visible[(log.visible["part"] == part) & (log.visible["number"] > number)]
-    return later.sort_values("number").iloc[:1]
+    """The visible record of a source with the lowest position above one, as a row; without any its last stored offset."""
+    later = log.visible[(log.visible["part"] == part) & (log.visible["number"] > number)].sort_values("number")
+    stored = log.offsets[log.offsets["part"] == part].sort_values(["partition", "offset"])
+    columns = ["partition", "op", "offset", "end"]
+    return (later.iloc[:1] if len(later) else stored.iloc[-1:])[columns]
 
 
 def _in_parts(log: SourceLog, rows: pd.DataFrame) -> pd.DataFrame:

@@ -360,6 +360,12 @@ class SourceLog:
         return offsets if shared.all() else offsets[~shared | (offsets["ended"] == COMMITTED)]
 
     @cached_property
+    def stores_positions(self) -> bool:
+        """True if tasks store offsets that tell a position, be they committed or not."""
+        stored = self.stored[(self.stored["kind"] == "offset") & (self.stored["number"] >= 0)]
+        return len(stored.index.difference(self.alterations.index)) > 0
+
+    @cached_property
     def offsets(self) -> pd.DataFrame:
         """The committed offsets that tasks have stored, with `part`."""
         offsets = self._committed

@@ -65,6 +65,12 @@ class SourceHistory:
         """Those of tasks."""
         return [entry for entry in self.all_stored if not self.is_alteration(entry)]
 
+    @cached_property
+    def stores_positions(self) -> bool:
+        """True if a task has stored a position, in a transaction of whatever fate."""
+        stored = [entry for entry in self.log if entry["kind"] == "offset" and entry["number"] >= 0]
+        return any(not self.is_alteration(entry) for entry in stored)
+
     # -- offsets that were altered or reset on request
     @cached_property
     def requests(self) -> list[Row]:
@@ -189,7 +195,7 @@ def source_losses(h: SourceHistory) -> Matches:
 
 def source_offsets_torn(h: SourceHistory) -> Matches:
     """Places of records."""
-    if not h.judged or not any(offset["number"] >= 0 for offset in h.stored):
+    if not h.judged or not h.stores_positions:
         return set()
     return {place(record) for record in h.committed if torn(h, record)}
 
@@ -279,7 +285,7 @@ def reach(record: Row, stored: list[Row]) -> float:
 def source_offset_regressions(h: SourceHistory) -> Matches:
     """Places of offsets."""
     matches = set()
-    if not h.judged or not any(offset["number"] >= 0 for offset in h.stored):
+    if not h.judged or not h.stores_positions:
         return matches
     for at, offset in enumerate(h.stored):
         before = [

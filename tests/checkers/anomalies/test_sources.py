@@ -263,6 +263,16 @@ def test_records_whose_offset_is_in_the_next_transaction_are_torn(tmp_path, offs
         )
 
 
+@pytest.mark.parametrize("fate", ["ABORT", "COMMIT"])
+def test_records_whose_offset_was_aborted_are_torn_though_no_other_offset_is_there(tmp_path, fate):
+    """The connector stores positions, as it shows."""
+    stored = [row("o-0", 0, "a", 1, "offset", producer=8), row("o-0", 1, "", -1, fate, producer=8)]
+    document = connector(tmp_path, WHOLE, stored)
+    assert violated(document) == ["source-offset-torn"]
+    why = "and no committed offset of the source reaches so far: they were committed without their offset."
+    assert (why in finding(document, "source-offset-torn")["sentence"]) == (fate == "ABORT")
+
+
 def test_with_a_marker_in_a_later_epoch_the_transaction_is_the_same(tmp_path):
     """Transaction protocol v2: the marker has the epoch of the next transaction (KIP-890)."""
     target = [WHOLE[0], WHOLE[1], commit("t-0", 2, epoch=1)]
