@@ -103,15 +103,26 @@ class OccasionSources:
         return [ms for ms, name in self.events.rebalances if ms > began and name == (group or name)]
 
     @cached_property
-    def rebalances_of_members(self) -> list[tuple[int, int]]:
-        """(process, ns) of each rebalance that a client of the workload was told of, with the end of the call that told it."""
+    def assigned_anew(self) -> int:
+        """How many rebalances clients of the workload were told of, but for assignments of what nobody had had before."""
+        count, had = 0, set[str]()
+        for _, _, kind, names in sorted(self.rebalances_of_members, key=lambda told: told[1]):
+            count += kind != "assigned" or not had.isdisjoint(names)
+            had.update(names)
+        return count
+
+    @cached_property
+    def rebalances_of_members(self) -> list[tuple[int, int, str, list[str]]]:
+        """(process, ns, kind, partitions) of each rebalance that a client of the workload was told of, with the end of the call
+        that told it.
+        """
         polls = ds.field("f").isin(REBALANCING) & ds.field("detail").is_valid()
         rows = self.view.history.select(("f", "process", "end", "detail"), polls).to_pylist()
         details = [(row["process"], row["end"], json.loads(row["detail"])) for row in rows if row["detail"]]
         return [
-            (process, NONE if end is None else end)
+            (process, NONE if end is None else end, kind, names)
             for process, end, detail in details
-            for _, names in detail.get("rebalances", ())
+            for kind, names in detail.get("rebalances", ())
             if names
         ]
 
@@ -130,12 +141,15 @@ class OccasionSources:
 
     @cached_property
     def deaths(self) -> list[tuple[int, int]]:
-        """(slot, ns) of each instance of a program that ended before it was asked to."""
-        columns = ("index", "f", "slot", "time", "end")
+        """(slot, ns) of each instance of a program that ended before it was asked to: then its own worker starts it again. Of one
+        that was to end, as by `scale`, the worker ends, too, and another one starts it when it is to run again.
+        """
+        columns = ("index", "f", "slot", "process", "time", "end")
         rows = self.view.history.of_kind(columns, "instance").sort_by("index").to_pandas()
-        next_life = rows.groupby("slot")["time"].shift(-1)
-        rows = rows.assign(after=next_life.fillna(FOREVER))
-        made = [(int(row.slot), int(row.end)) for row in rows[rows["end"].notna() & next_life.notna()].itertuples()]
+        next_life = rows.groupby("slot")[["time", "process"]].shift(-1)
+        rows = rows.assign(after=next_life["time"].fillna(FOREVER))
+        again = rows["end"].notna() & (next_life["process"] == rows["process"])
+        made = [(int(row.slot), int(row.end)) for row in rows[again].itertuples()]
         for row in rows[rows["end"].isna()].itertuples():
             struck = [
                 at for node, at in self._struck_at() if node == f"c{row.slot}" and row.time <= at <= min(row.after, FOREVER)

@@ -138,7 +138,7 @@ def _superseded_members(sources: OccasionSources) -> int | None:
     if not working.any():
         return sources.seen(0)
     process, begin, end = (column[working] for column in (overview.process, overview.time, overview.end))
-    told = np.array(sources.rebalances_of_members, dtype=np.int64).reshape(-1, 2)
+    told = np.array([rebalance[:2] for rebalance in sources.rebalances_of_members], dtype=np.int64).reshape(-1, 2)
     by_others = _inside(told[:, 1], begin, end)
     for whose in np.unique(told[:, 0]):
         own = process == whose
@@ -176,8 +176,7 @@ def _group_rebalanced(sources: OccasionSources) -> int | None:
         return None if sources.rebalances_ms is None else len(sources.rebalances_ms)
     if sources.view.contract["consumption"] == "assigned":
         return 0
-    moved = [process for process, _ in sources.rebalances_of_members]
-    return sources.seen(len(moved) - len(set(moved)))
+    return sources.seen(sources.assigned_anew)
 
 
 def _coordinator_moved(sources: OccasionSources) -> int | None:

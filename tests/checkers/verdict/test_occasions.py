@@ -213,16 +213,20 @@ def test_an_id_that_is_initialised_again_fences(tmp_path):
     assert judge_here(tmp_path, story())["occasions"]["producer-fenced"] == 1
 
 
-def program(tmp_path, died_s, receipts=True, output="out-0", store=False, group="g"):
+def program(tmp_path, died_s, receipts=True, output="out-0", store=False, group="g", next_life=None):
     """An instance c4 that is killed at a second, its transaction of outputs from 2 to 4, aborted; looks say what time it is.
 
     store: whether it is a sink, which has stored what it has read; the transaction is a writer's then.
+    next_life: it is not killed, but ends then, and is started again by this process.
     """
     h = History()
     h.now = 0
     looks = {"transactions": [], "open": [], "silent": [], "quiet_s": 9.0, "asked_ms": BEGAN_MS}
     h.add(-1, "list-transactions", isolation=None, role="harness", detail=json.dumps(looks))
     h.add(4, "instance", type="info", end=None, role="instance", slot=4)
+    if next_life is not None:
+        h.ops[-1].update(type="ok", end=died_s * SECOND)
+        h.add(next_life, "instance", type="info", end=None, role="instance", slot=4, time=6 * SECOND)
     h.txn(0, {"in-0": [0]})
     declared = {
         "group": "g",
@@ -236,8 +240,10 @@ def program(tmp_path, died_s, receipts=True, output="out-0", store=False, group=
     h.add(-1, "drain", isolation=None, role="harness", detail=json.dumps({**declared, "drained": True, "waited_s": 1.0}))
     rows = [{**op, "outputs": []} for op in h.ops]
     struck = {"kind": "kill", "targets": ["c4"], "effective": True, "id": 0, "healed_ns": 9 * SECOND}
-    if receipts:
+    if receipts and next_life is None:
         write_faults(tmp_path, {**struck, "injected_ns": died_s * SECOND})
+    elif receipts:
+        write_faults(tmp_path)
     log(tmp_path, "n1", FIRST, STABILIZED.format(s=1), STABILIZED.format(s=3), BUMPED.format(s=5))
     stored(tmp_path, (output, 0, 0, 7, 0, 2000, "record"), (output, 1, 0, 7, 0, 4000, "ABORT"))
     plan = {"prefix": "fp-r-", **({} if receipts else {"schedule": [{"id": 0, "kind": "kill"}]})}
@@ -271,6 +277,33 @@ def test_work_of_a_member_is_superseded_where_another_one_is_told_of_a_rebalance
     rows = [{"chains": [], **op} for op in h.ops]
     counts = judge_here(tmp_path, rows, {"consumption": "subscribed"})["occasions"]
     assert counts["work-superseded"] == count
+
+
+@pytest.mark.parametrize(
+    ("told", "count"),
+    [
+        ([(1, "assigned", "in-0"), (2, "assigned", "in-1")], 0),
+        ([(1, "assigned", "in-0"), (2, "assigned", "in-0")], 1),  # process 1 died in between
+        ([(1, "assigned", "in-0"), (1, "revoked", "in-0"), (2, "assigned", "in-0")], 2),
+        ([(1, "assigned", "in-0"), (1, "assigned", "in-0")], 1),
+    ],
+)
+def test_a_group_was_rebalanced_where_a_partition_was_taken_or_had_been_assigned_before(tmp_path, told, count):
+    h = History()
+    h.txn(0, {"in-0": [0]})
+    for process, kind, partition in told:
+        h.add(process, "poll", role="member", detail=json.dumps({"rebalances": [[kind, [partition]]]}))
+    h.final({"in-0": [0]})
+    assert judge_here(tmp_path, h.ops, {"consumption": "subscribed"})["occasions"]["group-rebalanced"] == count
+
+
+@pytest.mark.parametrize("store", [False, True], ids=["program", "sink"])
+@pytest.mark.parametrize(("next_life", "count"), [(4, 1), (9, 0)], ids=["ended by itself", "was to end"])
+def test_an_instance_that_was_to_end_has_not_died(tmp_path, store, next_life, count):
+    """As one that `scale` takes away: another worker starts it when it is to run again."""
+    counts = program(tmp_path, 3, output="in-0" if store else "out-0", store=store, next_life=next_life)
+    assert counts["instance-died"] == count
+    assert store or counts["work-superseded"] == 1 - count
 
 
 @pytest.mark.parametrize("group", ["g", STORE_OFFSETS], ids=["offsets in the group", "in the store"])
