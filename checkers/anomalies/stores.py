@@ -31,7 +31,7 @@ from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.applications import Application, has_application, input_places
 from fencepost.checkers.pipeline.chains import chains_of, rows_of
 from fencepost.checkers.pipeline.source_log import STRANGE, unread_logs
-from fencepost.checkers.pipeline.stores import COUNTED, LAST, REMOVED, ROLES, StateStores, StoreCopy, has_stores
+from fencepost.checkers.pipeline.stores import COUNTED, LAST, REMOVED, ROLES, VALUES, StateStores, StoreCopy, has_stores
 from fencepost.checkers.selfcheck.application_damages import ALTER_STORE, COUNT_IN_CHANGELOG
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
@@ -69,6 +69,8 @@ def _explain_divergence(finding: Finding, text: FindingText) -> str:
 
 def _worded(kind: str, number: float) -> str:
     """Words for a stored value."""
+    if kind == REMOVED:
+        return "a tombstone"
     if kind == COUNTED:
         return f"the count {int(number)}"
     if kind == LAST:
@@ -165,8 +167,9 @@ def _explain_wrong(finding: Finding, text: FindingText) -> str:
     inputs = "no visible input has this key" if not last else _inputs_worded(row, last[0].place)
     if not read:
         return f"The changelog {row['topic']} has nothing of the key {row['name']}, but {inputs}."
-    value = _worded(row["kind"], row["number"])
-    return f"The last committed record of the key {row['name']} in the changelog, {read[0].place}, has {value}, but {inputs}."
+    verb = "is" if row["kind"] == REMOVED else "has"
+    value = f"{verb} {_worded(row['kind'], row['number'])}"
+    return f"The last committed record of the key {row['name']} in the changelog, {read[0].place}, {value}, but {inputs}."
 
 
 def _inputs_worded(row: pd.Series, place: str) -> str:
@@ -256,15 +259,19 @@ class WrongState:
         self.stores, self.program = run.shared(StateStores), run.shared(Application)
         logs = list(self.stores.logs.values())
         self.stored = pd.concat([self.stores.values(log) for log in logs]) if logs else pd.DataFrame()
+        written = [log[log["kind"].isin(VALUES)] for log in logs]  # whatever became of it: it says what values mean
+        self.written = pd.concat(written) if logs else pd.DataFrame()
         self.lacking = self._lacking()
         self.table = pd.DataFrame() if self.lacking else self._table()
 
     def _lacking(self) -> str:
-        if self.stored.empty:
+        if self.written.empty:
             return NO_CHANGELOG
         if self.stores.opaque:
             return OPAQUE
-        return (UNSAID if not self.stored["kind"].isin((COUNTED, LAST)).any() else "") or (NOT_DONE if self._inputs.empty else "")
+        if not self.written["kind"].isin((COUNTED, LAST)).any():
+            return UNSAID
+        return NOT_DONE if self._inputs.empty else ""
 
     @property
     def _inputs(self) -> pd.DataFrame:
@@ -279,8 +286,8 @@ class WrongState:
         """A row for each key of each changelog: `topic`, `name`, the last record's `partition`, `offset` (NONE: there is none),
         `kind`, `number`, `op`, `end`; `inputs`, the `home`, offset (`input`) and `v` of the last one; whether it is `wrong`."""
         expected = _by_key(self._inputs)
-        stored = self.stored.assign(topic=self.stored["partition"].str.rpartition("-")[0])
-        tables = [_beside(topic, rows, expected) for topic, rows in stored.groupby("topic", sort=True)]
+        topics, those = (rows["partition"].map(_topic) for rows in (self.stored, self.written))
+        tables = [_beside(topic, self.stored[topics == topic], expected) for topic in sorted(set(those))]
         table = pd.concat(tables, ignore_index=True)
         table = table[table["name"].str.rsplit("/", n=2).str[0].isin(self._judged) & (table["kind"] != STRANGE)]
         undecided = set().union(*(self.stores.undecided(log) for log in self.stores.logs.values()))
@@ -304,6 +311,10 @@ class WrongState:
         return self.table[mine].iloc[0]
 
 
+def _topic(partition: str) -> str:
+    return partition.rpartition("-")[0]
+
+
 def _by_key(inputs: pd.DataFrame) -> pd.DataFrame:
     """The number of inputs of each key, and its last one."""
     last = inputs.drop_duplicates("name", keep="last").rename(columns={"partition": "home", "offset": "input"})
@@ -316,7 +327,7 @@ _NO_INPUT = {"home": "", "input": NONE, "v": NONE, "inputs": 0}
 
 def _beside(topic: str, stored: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
     """The rows of one changelog, a key each, beside its inputs."""
-    both = stored.drop(columns="topic").merge(expected, on="name", how="outer").fillna({**_ABSENT, **_NO_INPUT})
+    both = stored.merge(expected, on="name", how="outer").fillna({**_ABSENT, **_NO_INPUT})
     numbers = dict.fromkeys(("offset", "number", "op", "end", "input", "v", "inputs"), np.int64)
     return both.astype(numbers).assign(topic=topic)
 

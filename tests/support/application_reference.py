@@ -190,8 +190,9 @@ def wrong_states(h: ApplicationHistory) -> Matches:
         last, undecided = values(log_of(h, partition), END)
         committed |= last
         unknown |= undecided
-    if not any(entry["kind"] in ("counted", "last") for name, entry in committed.items() if name not in unknown):
-        return set()  # nothing that is decided tells what the values mean
+    written = [entry["kind"] for partition in logs for entry in log_of(h, partition)]
+    if "counted" not in written and "last" not in written:
+        return set()  # nothing tells what the values mean
     claimed = sorted((v for v in h.inputs if h.claimed(v)), key=lambda v: h.inputs[v])
     known = set(h.at_end) if h.declared["group"] else {h.inputs[v][0] for v in claimed}
     names = {v: "/".join(map(str, key(h, v))) for v in claimed}

@@ -215,6 +215,38 @@ def test_a_changelog_with_other_inputs_than_the_group_has_committed_is_a_wrong_s
     assert sentence in [row["sentence"] for row in document["findings"]]
 
 
+@pytest.mark.parametrize("store_name", ["counts", "latest"])
+def test_a_changelog_all_of_whose_records_were_aborted_has_nothing_of_what_the_group_has_committed(judged, store_name):
+    """Also beside the changelog of another store, which is as it should be."""
+    h = store(counted([(0, 5, 1), (1, 6, 2), (3, 7, 3)]), [(0, 1), (1, 2), (2, 3)], (3, 3))
+    log = next(op for op in h.ops if op["f"] == "read-log")
+    rows = [logged_row(0, "counted", KEY, 3, 7), logged_row(1, "ABORT", "", -1, 7)]
+    aborted = [{**entry, "partition": f"g-{store_name}-changelog-0"} for entry in rows]
+    if store_name == "counts":
+        log["entries"] = aborted
+        h.ops = [op for op in h.ops if op["f"] != "read-store"]
+    else:
+        h.add(-1, "read-log", isolation=None, role="harness", entries=aborted)
+    document = judged(h, CONTRACT)
+    assert violated(document) == ["wrong-state"]
+    assert finding(document, "wrong-state")["sentence"] == (
+        f"The changelog g-{store_name}-changelog has nothing of the key in-0/0/0, but the group has committed 3 inputs with this "
+        "key, the last one in-0@7."
+    )
+
+
+def test_a_key_that_was_removed_although_it_has_inputs_is_a_wrong_state(judged):
+    h = store(counted([(0, 5, 1), (1, 6, 2), (3, 7, 3)]), [(0, 3)], (2, None))
+    log = next(op for op in h.ops if op["f"] == "read-log")
+    log["entries"].append(logged_row(1, "removed", KEY, -1, -1))
+    document = judged(h, CONTRACT)
+    assert violated(document) == ["wrong-state"]
+    assert finding(document, "wrong-state")["sentence"] == (
+        "The last committed record of the key in-0/0/0 in the changelog, g-counts-changelog-0@1, is a tombstone, but the group "
+        "has committed 3 inputs with this key, the last one in-0@7."
+    )
+
+
 def test_a_program_that_promises_at_least_once_may_have_a_wrong_state(judged):
     assert violated(judged_store(judged, [(0, 4)], (1, 4), contract={"application": "at-least-once"})) == []
 
