@@ -177,7 +177,18 @@ class Application:
     def _read_finally(self, partitions: Iterable[str], whole: bool = True) -> pd.DataFrame:
         records = self.outputs.records
         rows = records[records["final"] & records["partition"].isin(self.read_back(partitions) if whole else set(partitions))]
+        rows = rows[self._of_one_listing(rows)] if self.store else rows
         return rows.drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
+
+    def _of_one_listing(self, rows: pd.DataFrame) -> Bools:
+        """True for the items of one listing of each store, the last that is whole, else the last: in another one each item may
+        have another number.
+        """
+        overview = self.run.overview
+        lister = pd.Series(overview.process[overview.at(rows["op"].to_numpy())], index=rows.index)
+        whole = {name: max(final.committed) for name, final in overview.final_reads.items() if final.committed}
+        last = lister.groupby(rows["partition"]).transform("max")
+        return np.asarray(lister == rows["partition"].map(whole).fillna(last))
 
     @cached_property
     def counted(self) -> pd.DataFrame:

@@ -164,15 +164,20 @@ def sink(items, whole=True, group="the store", **declared):
     h.txn(0, {"in-0": [5, 6]})
     h.txn(0, {"in-0": [7]}, "fail")
     h.final({"in-0": [5, 6]})
-    listed = [{"partition": "store-0", "offset": at, "v": h.v("in-0", of), "ended": h.now} for at, of in enumerate(items)]
-    h.add(92, "poll", final=True, role="final", outputs=listed)
-    detail = json.dumps({"store-0": [0, len(items), len(items)]} if whole else {})
-    h.add(92, "final-read", type="ok" if whole else "info", final=True, role="final", detail=detail)
+    listing(h, items, whole)
     own = {"group": group, "inputs": ["in-0"], "output_partitions": ["store-0"], "fed": True, "store": True}
     common = {"outputs": [1, 1], "ordered": False, "drained": True, "waited_s": 1.0}
     h.add(-1, "drain", isolation=None, detail=json.dumps({**common, **own, **declared}))
     h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": group, "offsets": {"in-0": 8}}))
     return h
+
+
+def listing(h, items, whole=True, reader=92):
+    """What a final reader got of the store."""
+    listed = [{"partition": "store-0", "offset": at, "v": h.v("in-0", of), "ended": h.now} for at, of in enumerate(items)]
+    h.add(reader, "poll", final=True, role="final", outputs=listed)
+    detail = json.dumps({"store-0": [0, len(items), len(items)]} if whole else {})
+    h.add(reader, "final-read", type="ok" if whole else "info", final=True, role="final", detail=detail)
 
 
 def test_a_store_with_each_input_once_holds(judged):
@@ -203,6 +208,24 @@ def test_a_store_is_judged_by_its_listing(judged, items, group, name, sentence):
     document = judged(sink(items, group=group), CONTRACT)
     assert violated(document) == [name]
     assert finding(document, name)["sentence"].endswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        (([5], False), ([6, 5], True), []),
+        (([6, 5], True), ([5], False), []),
+        (([5, 6], True), ([6, 5], True), []),
+        (([5, 6], True), ([6], True), ["unprocessed"]),
+        (([5], True), ([6, 6], False), ["unprocessed"]),
+        (([6, 5, 6], False), ([5], False), []),
+        (([5], False), ([6, 5, 6], False), ["reprocessed"]),
+    ],
+)
+def test_of_two_listings_the_last_whole_one_is_judged(judged, first, second, found):
+    h = sink(*first)
+    listing(h, *second, reader=93)
+    assert violated(judged(h, CONTRACT)) == found
 
 
 @pytest.mark.parametrize(("contract", "name"), [("exactly-once", "reprocessed"), ("at-least-once", "unprocessed")])
