@@ -24,7 +24,7 @@ from fencepost.checkers.contract.common_rules import (
     cut_off,
 )
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL, FINAL_COMMITTED, OUTCOMES, POLLS, SENDS, Needs
-from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
+from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, Rule
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.frames import pd
@@ -56,6 +56,13 @@ MAY_DROP = "the program may drop inputs (`outputs_per_input`)"
 NOT_DONE = "the program had not caught up, or its group has committed no offset"
 UNCOUNTED = "the program has no state of which its outputs tell (`counts`)"
 UNNAMED = "an output names no input that is visible, or says no count"
+MAY_HAVE_BEEN_FIRST = tuple(
+    Rule(INAPPLICABLE, f"{why}: of an input whose outputs may be repeated the first one may be gone", when)
+    for why, when in (
+        ("the topic is compacted", {"application": "at-least-once", "compaction": "!false"}),
+        ("the topic deletes old records", {"application": "at-least-once", "retention": "!none"}),
+    )
+)
 UNORDERED = "the program does not promise the order of inputs with one key (`ordered_by_key`)"
 
 
@@ -117,7 +124,7 @@ def explain_too_few(finding: Finding, text: FindingText) -> str:
     where = f"{what} {text.places(inputs)}"
     whose = group if program.store and group == STORE_OFFSETS else f"the group {group}"
     where += f"{verb} below the offset that {whose} committed" if group else ""
-    demanded = int(program.demanded[list({row.v for row in inputs})].sum())
+    demanded = int(program.demanded.reindex(list({row.v for row in inputs}), fill_value=program.fewest).sum())
     amount = f"only {len(outputs)} of {demanded} outputs" if outputs else "no output"
     link = ", but" if group else ": the program had caught up, but"
     return f"{where}{link} {program.there} has {amount} of {form(len(inputs), 'it', 'them')}."
@@ -287,6 +294,7 @@ def _explain_order(finding: Finding, text: FindingText) -> str:
     rules=(
         UNLESS_PRODUCER,
         UNLESS_PROGRAM,
+        *MAY_HAVE_BEEN_FIRST,
         *cut_off("what is processed again then lies after what was kept"),
         Rule(FORBIDDEN, "the program promises the order of inputs with one key, in each partition of its output"),
     ),

@@ -29,7 +29,7 @@ from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.applications import Application, has_application, input_places
-from fencepost.checkers.pipeline.chains import chains_of, rows_of
+from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.pipeline.source_log import STRANGE, unread_logs
 from fencepost.checkers.pipeline.stores import COUNTED, LAST, REMOVED, ROLES, VALUES, StateStores, StoreCopy, has_stores
 from fencepost.checkers.selfcheck.application_damages import ALTER_STORE, COUNT_IN_CHANGELOG
@@ -298,7 +298,7 @@ class WrongState:
     @property
     def _judged(self) -> set[str]:
         """Partitions of the input that were read back, and of which the group's offset is known."""
-        known = self._inputs["partition"] if not self.program.outputs.declared["group"] else chains_of(self.program.run).committed
+        known = self.program.committed if self.program.outputs.declared["group"] else self._inputs["partition"]
         return self.program.read_back(set(known) - self.program.written)
 
     def at(self, row: FindingRecord) -> pd.Series:

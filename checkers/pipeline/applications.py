@@ -215,8 +215,13 @@ class Application:
         """
         if not self.outputs.declared["group"]:
             return self.inputs if self.outputs.declared["drained"] else self.inputs.iloc[:0]
-        committed = self.inputs["partition"].map(chains_of(self.run).committed).fillna(NONE)
+        committed = self.inputs["partition"].map(self.committed).fillna(NONE)
         return self.inputs[self.inputs["offset"] < committed]
+
+    @property
+    def committed(self) -> Mapping[str, int]:
+        """The offsets of its group at the end, as far as they are known."""
+        return chains_of(self.run).committed_by(self.outputs.declared["group"])
 
     @cached_property
     def demanded(self) -> pd.Series:

@@ -65,6 +65,7 @@ class Chains:
     committed: the group's offset of each partition at the end, where it is known.
     uncommitted: partitions of which the group had no offset then.
     committed_at: the operation that looked, and when (ns).
+    by_group: `committed` of each group by itself, by its name; empty where looks do not say whose they are.
     """
 
     records: pd.DataFrame
@@ -72,6 +73,11 @@ class Chains:
     committed: Mapping[str, int] = field(default_factory=dict)
     uncommitted: Collection[str] = ()
     committed_at: tuple[int, int] = (NONE, NONE)
+    by_group: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def committed_by(self, group: str) -> Mapping[str, int]:
+        """The offsets of one group at the end, where it is known whose were looked at."""
+        return self.by_group.get(group, {}) if self.by_group else self.committed
 
 
 def chains_of(run: RunView) -> Chains:
@@ -121,17 +127,24 @@ def told_offsets(detail: str) -> dict[str, int | None]:
     return {partition: offset for partition, offset in json.loads(detail)["offsets"].items() if offset is None or offset >= 0}
 
 
-def _committed_offsets(run: RunView) -> tuple[dict[str, int], list[str], tuple[int, int]]:
-    """The group's offsets as they were at the end, the partitions of which it had none, and who looked when."""
+def _committed_offsets(run: RunView) -> tuple[dict[str, int], list[str], tuple[int, int], dict[str, dict[str, int]]]:
+    """The group's offsets at the end, the partitions of which it had none, who looked when, and the offsets of each group."""
     offsets: dict[str, int | None] = {}
+    of_groups: dict[str | None, dict[str, int | None]] = {}
     at = (NONE, NONE)
     looks = run.history.of_kind(("index", "f", "type", "end", "detail"), "group-offsets")
     for row in looks.sort_by("index").to_pylist():
         if row["type"] == "ok" and row["detail"]:
-            offsets |= told_offsets(row["detail"])
+            told = told_offsets(row["detail"])
+            offsets |= told
+            of_groups.setdefault(json.loads(row["detail"]).get("group"), {}).update(told)
             at = (row["index"], row["end"])
-    known = {partition: int(offset) for partition, offset in offsets.items() if offset is not None}
-    return known, [partition for partition, offset in offsets.items() if offset is None], at
+    by_group = {} if None in of_groups else {str(group): _known(of_group) for group, of_group in of_groups.items()}
+    return _known(offsets), [partition for partition, offset in offsets.items() if offset is None], at, by_group
+
+
+def _known(offsets: Mapping[str, int | None]) -> dict[str, int]:
+    return {partition: int(offset) for partition, offset in offsets.items() if offset is not None}
 
 
 class Pipeline:

@@ -359,6 +359,17 @@ def test_an_input_below_the_groups_offset_without_output_is_unprocessed(judged):
     )
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_what_another_group_has_committed_is_not_held_against_the_program(judged, known):
+    h = program([(0, 5)], offsets=6)
+    if not known:
+        h.ops[-1].update(type="info", detail=json.dumps({"group": "g", "offsets": {}}))
+    h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": "other", "offsets": {"in-0": 8}}))
+    document = judged(h, CONTRACT)
+    assert violated(document) == []
+    assert answer(document, "unprocessed")["compared"] == int(known)
+
+
 def test_an_input_above_the_groups_offset_is_not_held_against_the_program(judged):
     assert violated(judged(program([(0, 5)], offsets=6), CONTRACT)) == []
 
@@ -520,6 +531,21 @@ def test_order_is_demanded_where_it_is_promised(judged):
     assert finding(document, "output-order")["sentence"].startswith(
         "The output out-0@0 is of a later input than what lies above it"
     )
+
+
+@pytest.mark.parametrize(
+    ("deletes", "promise", "found"),
+    [
+        ({"retention": "60000"}, "at-least-once", []),
+        ({"compaction": "true"}, "at-least-once", []),
+        ({}, "at-least-once", ["output-order"]),
+        ({"retention": "60000"}, "exactly-once", ["output-order"]),
+    ],
+)
+def test_the_first_output_of_an_input_may_have_been_deleted_where_another_one_may_be_there(judged, deletes, promise, found):
+    """It lay before that of in-0@6, at out-0@0."""
+    h = program([(1, 6), (2, 5), (3, 7)], ordered=True)
+    assert violated(judged(h, {"application": promise, **deletes})) == found
 
 
 def test_each_damage_to_a_program_is_found_in_a_lawful_history_of_one(tmp_path):
