@@ -26,7 +26,7 @@ TEXTS = ("isolation", "f", "type", "intent")
 NUMBERS = {"index": np.int64, "process": np.int32, "op": np.int32, "time": np.int64, "end": np.int64, "decided": np.int64}
 COLUMNS = (*NUMBERS, *TEXTS, "final", "detail")
 _MOVES = ("assign", "subscribe")  # each of them moves its consumer, whatever it says
-_ROUNDED_S = 0.001  # times for which somebody waited are rounded
+_ROUNDED_S = 1.0  # a time for which somebody waited was read a little before it was compared with the bound, and is rounded
 COMMITTED_LEVEL, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 

@@ -102,9 +102,10 @@ class Settling:
         while True:
             stable, high = self.offsets.ends(Isolation.COMMITTED), self.offsets.ends(Isolation.UNCOMMITTED)
             stood = self.stuck is not None and self.stuck.stands(stable, high)
-            waited = time.monotonic() - (self.stuck.since_s if self.stuck and stood else began)
+            now = time.monotonic()
+            waited = now - (self.stuck.since_s if self.stuck and stood else began)
             equal = stable == high and len(high) == len(self.offsets.all)
-            if equal or stood or time.monotonic() > until:
+            if equal or stood or now > until:
                 break
             time.sleep(0.1)
         early = {p for p in stable if p != self.stuck.partition and stable[p] != high.get(p)} if self.stuck and stood else set()

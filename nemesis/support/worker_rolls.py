@@ -18,6 +18,8 @@ from fencepost.nemesis.support.no_effect import no_target_on_error
 from fencepost.nemesis.support.processes import pids
 from fencepost.nemesis.support.waiting import poll_until
 
+HEALED_S = 8.0  # how long healing waits for a worker to join: the test may be at its end, and wait for healing alone
+
 
 @dataclass(frozen=True)
 class WorkerRoll:
@@ -46,7 +48,7 @@ class WorkerRoll:
                 text
                 for value in values or [""]
                 for node in rng.sample(sorted(before), len(before))
-                for text in self._restart(cluster, node, value or before[node], away)
+                for text in self._restart(cluster, node, value or before[node], away, self.within_s)
             ]
         during = {f"{self.word}s": self._values(cluster), "pids": pids(cluster, before)}
         return Receipt(
@@ -67,10 +69,13 @@ class WorkerRoll:
     def _give_back(self, cluster: ScalableCluster, values: Mapping[str, str]) -> list[str]:
         changed = [node for node, value in values.items() if cluster.setting(node, self.setting) != value]
         away: dict[str, list[float]] = {node: [] for node in changed}
-        return [text for node in changed for text in self._restart(cluster, node, values[node], away)]
+        joins_s = min(self.within_s, HEALED_S)
+        return [text for node in changed for text in self._restart(cluster, node, values[node], away, joins_s)]
 
-    def _restart(self, cluster: ScalableCluster, node: str, value: str, away: Mapping[str, list[float]]) -> Sequence[str]:
-        """End one worker in order, and start it with a value; what went wrong."""
+    def _restart(
+        self, cluster: ScalableCluster, node: str, value: str, away: Mapping[str, list[float]], joins_s: float
+    ) -> Sequence[str]:
+        """End one worker in order, and start it with a value; what went wrong. joins_s: how long it may take to join."""
         began = clock.monotonic()
         problems = attempt_each(cluster.retire, [node])
         if poll_until(lambda: cluster.pid(node), lambda pid: pid is None, self.within_s) is not None:
@@ -80,8 +85,8 @@ class WorkerRoll:
         problems += attempt_each(cluster.recall, [node])
         if poll_until(lambda: cluster.pid(node), lambda pid: pid is not None, self.within_s) is None:
             problems.append(f"{node} did not start within {self.within_s:g} s")
-        elif not poll_until(lambda: _joined(cluster, node), bool, self.within_s):
-            problems.append(f"{node} had not joined the group of the workers after {self.within_s:g} s")
+        elif not poll_until(lambda: _joined(cluster, node), bool, joins_s):
+            problems.append(f"{node} had not joined the group of the workers after {joins_s:g} s")
         away[node].append(round(clock.monotonic() - began, 3))
         return problems
 
