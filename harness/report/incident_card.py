@@ -21,6 +21,7 @@ from fencepost.harness.report.operation_rows import (
     Record,
     Stored,
     fates,
+    fates_together,
     marks_of,
     operation_row,
     record_row,
@@ -230,7 +231,8 @@ def _facts(made: Material, incident: Incident, lines: Lines) -> tuple[tuple[str,
     facts = [("When", _when_words(made, incident.time)), *(("Who", _who_words(made, incident, row)) for row in accused)]
     if len(incident.accused) > len(accused) and accused:
         facts.append(("Who else", f"{plural(len(incident.accused) - len(accused), 'more operation')}"))
-    facts += [("Brokers", _brokers_words(made, incident)), ("Broker's line", _line_words(made, incident, lines))]
+    facts += [("In the logs", fates_together(incident)), ("Brokers", _brokers_words(made, incident))]
+    facts.append(("Broker's line", _line_words(made, incident, lines)))
     return tuple((label, words) for label, words in facts if words)
 
 

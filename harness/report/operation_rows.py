@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.harness.api.words import plural
 from fencepost.harness.report.documents import Doc
 from fencepost.harness.report.incident_events import error_name, flags
 from fencepost.harness.report.incident_material import Marker, Material
@@ -14,6 +16,15 @@ from fencepost.harness.report.incidents import Incident
 from fencepost.harness.report.text import NOTHING, at, duration, number, place, record_name, shortened
 from fencepost.harness.report.wall_clock import date_of
 
+_DIFFER = "differ"
+_TOGETHER = {
+    "committed": "committed",
+    "aborted": "aborted",
+    "open": "without a marker",
+    "plain": "outside transactions",
+    "absent": "in no log",
+    _DIFFER: "not alike in all logs",
+}
 _MICRO, _ERRORS, _NAMES, _STORED = 12, 10, 3, 60
 _VALUE, _MICRO_VALUE = 400, 60
 _SENT = 0
@@ -116,11 +127,26 @@ def marks_of(records: Iterable[Doc]) -> dict[tuple[Any, Any], str]:
 
 def fates(incident: Incident) -> dict[tuple[Any, Any], str]:
     """What the brokers' logs make of each record of an incident (partition, v), in words."""
+    return {record: _agreed(answers) for record, answers in _answers(incident).items()}
+
+
+def fates_together(incident: Incident) -> str:
+    """What the logs make of all records of an incident, in words: how many have which fate; empty: they say nothing."""
+    alike = [answers[0].get("fate", "") if len(answers) == 1 else _DIFFER for answers in _answers(incident).values()]
+    counts = Counter(fate for fate in alike if fate in _TOGETHER)
+    if not counts:
+        return ""
+    parts = [f"{number(counts[fate])} {words}" for fate, words in _TOGETHER.items() if fate in counts]
+    return f"of {plural(len(alike), 'record')}: {', '.join(parts)}"
+
+
+def _answers(incident: Incident) -> dict[tuple[Any, Any], list[Doc]]:
+    """The answers of the logs about each record."""
     stored = [finding["stored"] for finding in incident.findings if finding.get("stored")]
     told: dict[tuple[Any, Any], list[Doc]] = {}
     for fate in {json.dumps(fate, sort_keys=True): fate for each in stored for fate in each.get("fates", ())}.values():
         told.setdefault((fate.get("partition"), fate.get("v")), []).append(fate)
-    return {record: _agreed(answers) for record, answers in told.items()}
+    return told
 
 
 def _agreed(answers: Sequence[Doc]) -> str:

@@ -282,6 +282,7 @@ def test_markers_are_those_of_the_transaction_s_producer_while_it_was_open(card)
 def test_each_record_says_what_the_logs_make_of_it(card):
     said = ["committed by the marker at offset 9", "n1: aborted by the marker at offset 70; n2: not there", "in no log"]
     assert [record.logs for record in card.records] == said
+    assert ("In the logs", "of 3 records: 1 committed, 1 in no log, 1 not alike in all logs") in card.facts
     assert any(line.endswith(f"; in the logs: {said[1]}") for line in card_text.folded(card_text.lines(card), None))
 
 
