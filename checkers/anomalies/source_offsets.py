@@ -265,7 +265,7 @@ def _explain_regression(finding: Finding, text: FindingText) -> str:
     high, low = sorted((log.at(row) for row in finding.rows), key=lambda entry: -entry.number)
     return (
         f"The stored offset of source {high.name} goes back: {high.words} is committed at {high.place}, "
-        f"and {low.words} after it, at {low.place}."
+        f"and {'a tombstone' if low.number < 0 else low.words} after it, at {low.place}."
     )
 
 

@@ -12,6 +12,7 @@ The docstring is the definition of the anomaly. In the examples `record a:3@5` i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -150,11 +151,14 @@ def _explain_loss(finding: Finding, text: FindingText) -> str:
     known = sorted((log.at(row) for row in finding.rows), key=lambda entry: entry.sequence)
     below, above = known[0], known[-1]
     first, last = below.sequence + (below.kind == "record"), above.sequence - (above.kind == "record")
+    if len(known) == 1:
+        first = log.entries.positions.begin(above.name, above.number)
     what = records_text(log, above.name, first, last)
     read, stored = (
         [f"{identity(log, entry)} at {entry.place}" for entry in (below, above) if entry.kind == kind]
         for kind in ("record", "offset")
     )
+    read = read[-len(known) :]
     seen = [f"the complete read_committed final read has {' and '.join(read)}"] * bool(read)
     seen += [f"the stored offset{'s' * (len(stored) > 1)} {' and '.join(stored)}"] * bool(stored)
     return f"{what} of source {above.name} {'is' if first == last else 'are'} not there: {', and '.join(seen)}."
@@ -186,8 +190,9 @@ def _explain_loss(finding: Finding, text: FindingText) -> str:
 def source_loss(run: RunView) -> CheckResult:
     """A position of a source is not in the target topic, though a later one is, or is stored as the connector's offset.
 
-    Positions below the first one that was read are not judged. Where the target topic was deleted during the run, the first
-    stored offset of a source is known, too: what lay in the deleted topic is found, and permitted.
+    Positions below the first one that was read are not judged; of one that gives several records all are. Where the target topic
+    was deleted during the run, the first stored offset of a source is known, too: what lay in the deleted topic is found, and
+    permitted.
 
     Where records tell their number in a sequence (`sequence_by`), the numbers of records alone are compared. A sparse position is
     missing where the leaders' logs have a record of it in a transaction that was aborted, and none that is committed, though a
@@ -218,7 +223,22 @@ def source_loss(run: RunView) -> CheckResult:
     if not mapping.dense:
         return _not_counted(log, mapping)
     records, stored = (_in_parts(log, table)[columns] for table in (log.visible, log.offsets))
-    return _missing(records, stored, deletions)
+    counted = _missing(records, stored, deletions)
+    return counted if deletions.there_are else _with_beginnings(log, records, counted)
+
+
+def _with_beginnings(log: SourceLog, records: pd.DataFrame, counted: CheckResult) -> CheckResult:
+    """The same with the records that are missing of the first position of each source, where that gives several."""
+    heads = records.sort_values("number").drop_duplicates("part")
+    named = heads[["name", "number"]].itertuples(index=False)
+    begins = np.array([log.entries.positions.begin(name, int(number)) for name, number in named], dtype=np.int64)
+    short = heads["number"].to_numpy() - begins
+    cut, compared = heads[short > 0], counted.compared + int(short.sum())
+    if cut.empty:
+        return replace(counted, compared=compared)
+    causes = -2 - len(records) - len(log.offsets) - np.arange(len(cut))  # others have a cause for each step between two
+    rows = rows_of(cut.assign(cause=causes, v=NONE, time=cut["end"]), "read")
+    return CheckResult(compared, join_rows(rows, counted.rows) if len(counted.rows) else rows)
 
 
 def _missing(records: pd.DataFrame, stored: pd.DataFrame, deletions: TopicDeletions) -> CheckResult:

@@ -86,6 +86,11 @@ class Positions:
         several = self.several.get(name)
         return several.position(number) if several else number
 
+    def begin(self, name: str, number: int) -> int:
+        """The number of the first record of the position of a record of this number."""
+        several = self.several.get(name)
+        return int(several.first(np.array([several.position(number)], dtype=np.int64))[0]) if several else number
+
     def last(self, name: str, position: int) -> int:
         """The number of the last record of a position."""
         several = self.several.get(name)

@@ -159,7 +159,8 @@ def numbered(ops: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             number = first(entry["name"], position) + int(entry["kind"].removeprefix("record").split("/")[0] or 1) - 1
         elif kind == "offset" and position >= 0:
             number = first(entry["name"], position + 1) - 1
-        return {**entry, "kind": kind, "number": number, "position": position}
+        place = number - first(entry["name"], position) if kind == "record" else 0
+        return {**entry, "kind": kind, "number": number, "position": position, "place": place}
 
     return [{**op, "entries": [of(entry) for entry in op["entries"]]} if op.get("entries") else dict(op) for op in ops]
 
@@ -183,13 +184,19 @@ def source_duplicates(h: SourceHistory) -> Matches:
     }
 
 
+def begin(h: SourceHistory, name: str, number: int) -> int:
+    """The number of the first record of the position of a record."""
+    record = next(record for record in h.visible if (record["name"], record["number"]) == (name, number))
+    return number - record["place"]
+
+
 def source_losses(h: SourceHistory) -> Matches:
     """(source, how many alterations lie before, position)."""
     missing = set()
     for part in h.parts() if h.judged else ():
         there = set(h.positions(part))
         last = max(there | {offset["number"] for offset in h.stored if h.part(offset) == part})
-        missing |= {(*part, number) for number in range(min(there), last + 1) if number not in there}
+        missing |= {(*part, number) for number in range(begin(h, part[0], min(there)), last + 1) if number not in there}
     return missing
 
 
@@ -314,7 +321,8 @@ def by_records(findings: Sequence[Mapping[str, Any]], h: SourceHistory) -> dict[
         if name == "source-loss":
             last = known[-1]["number"] - (known[-1]["kind"] == "record")
             part = h.part(known[0])
-            matches[name] |= {(*part, number) for number in range(known[0]["number"] + 1, last + 1)}
+            first = known[0]["number"] + 1 if len(known) > 1 else known[0]["number"] - known[0]["place"]
+            matches[name] |= {(*part, number) for number in range(first, last + 1)}
         elif name == "source-offset-regression":
             matches[name].add(place(known[0]))
         elif name in matches:

@@ -104,6 +104,8 @@ def test_positions_that_give_several_records_each_are_complete_with_all_of_them(
         ((3,), "Record 1 (2 of 3) of source a is"),
         ((1, 2), "Records 0 (2 of 2) to 1 (1 of 3) of source a are"),
         ((5,), "Record 2 of source a is"),
+        ((0,), "Record 0 (1 of 2) of source a is"),
+        ((0, 1, 2, 3), "Records 1 (1 of 3) to 1 (2 of 3) of source a are"),
     ],
 )
 def test_a_record_that_is_missing_within_a_position_is_named(tmp_path, left_out, what):
@@ -111,6 +113,21 @@ def test_a_record_that_is_missing_within_a_position_is_named(tmp_path, left_out,
     document = connector(tmp_path, listed(*left_out), LAST)
     assert violated(document) == ["source-loss"]
     assert finding(document, "source-loss")["sentence"].startswith(f"{what} not there: ")
+
+
+def test_what_is_missing_of_the_first_position_is_told_by_its_other_records(tmp_path):
+    document = connector(tmp_path, listed(0, 4), LAST)
+    assert sorted(row["sentence"].partition(":")[2] for row in document["findings"]) == [
+        " the complete read_committed final read has 0 (2 of 2) at t-0@0.",
+        " the complete read_committed final read has 1 (2 of 3) at t-0@2 and 2 at t-0@3.",
+    ]
+    assert answer(document, "source-loss")["compared"] == 6
+
+
+def test_a_tombstone_takes_an_offset_back(tmp_path):
+    stored = [*STORED, row("o-0", 2, "a", -1, "offset", producer=8), row("o-0", 3, "", -1, "COMMIT", producer=8)]
+    sentence = finding(connector(tmp_path, WHOLE, stored), "source-offset-regression")["sentence"]
+    assert sentence == "The stored offset of source a goes back: 1 is committed at o-0@0, and a tombstone after it, at o-0@2."
 
 
 def test_a_position_without_any_record_is_one_loss_at_least(tmp_path):
