@@ -79,7 +79,7 @@ class OccasionSources:
         if self.stored is None or (not self.is_sink and self.outputs.isdisjoint(self.stored.first_records)):
             return None
         outputs, table = self.outputs, self.stored.transactions
-        return table[[not outputs.isdisjoint(some) for some in table["partitions"]]]
+        return table[np.array([not outputs.isdisjoint(some) for some in table["partitions"]], dtype=np.bool_)]
 
     @cached_property
     def is_sink(self) -> bool:

@@ -213,11 +213,12 @@ def test_an_id_that_is_initialised_again_fences(tmp_path):
     assert judge_here(tmp_path, story())["occasions"]["producer-fenced"] == 1
 
 
-def program(tmp_path, died_s, receipts=True, output="out-0", store=False, group="g", next_life=None):
+def program(tmp_path, died_s, receipts=True, output="out-0", store=False, group="g", next_life=None, transactional=True):
     """An instance c4 that is killed at a second, its transaction of outputs from 2 to 4, aborted; looks say what time it is.
 
     store: whether it is a sink, which has stored what it has read; the transaction is a writer's then.
     next_life: it is not killed, but ends then, and is started again by this process.
+    transactional: else its output is a plain one, and the logs have no transaction at all.
     """
     h = History()
     h.now = 0
@@ -241,11 +242,11 @@ def program(tmp_path, died_s, receipts=True, output="out-0", store=False, group=
     rows = [{**op, "outputs": []} for op in h.ops]
     struck = {"kind": "kill", "targets": ["c4"], "effective": True, "id": 0, "healed_ns": 9 * SECOND}
     if receipts and next_life is None:
-        write_faults(tmp_path, {**struck, "injected_ns": died_s * SECOND})
+        write_faults(tmp_path, {**struck, "injected_ns": int(died_s * SECOND)})
     elif receipts:
         write_faults(tmp_path)
     log(tmp_path, "n1", FIRST, STABILIZED.format(s=1), STABILIZED.format(s=3), BUMPED.format(s=5))
-    stored(tmp_path, (output, 0, 0, 7, 0, 2000, "record"), (output, 1, 0, 7, 0, 4000, "ABORT"))
+    stored(tmp_path, *[(output, 0, 0, 7, 0, 2000, "record"), (output, 1, 0, 7, 0, 4000, "ABORT")][: 1 + transactional])
     plan = {"prefix": "fp-r-", **({} if receipts else {"schedule": [{"id": 0, "kind": "kill"}]})}
     return judge_here(tmp_path, rows, {"application": "exactly-once"}, **plan)["occasions"]
 
@@ -311,6 +312,12 @@ def test_what_a_sink_had_occasion_for_is_its_deaths_and_rebalances_since_the_fir
     counts = program(tmp_path, 1, output="in-0", store=True, group=group)
     assert {name: counts[name] for name in ("instance-died", "group-rebalanced")} == {"instance-died": 1, "group-rebalanced": 2}
     assert counts["work-aborted"] == counts["work-unanswered"] == counts["work-superseded"] == 0, "it has no transactions"
+
+
+@pytest.mark.parametrize(("died_s", "count"), [(2.5, 1), (3.5, 0)])
+def test_an_instance_without_transactions_died_at_work_within_a_second_after_an_output(tmp_path, died_s, count):
+    counts = program(tmp_path, died_s, transactional=False)
+    assert (counts["instance-died"], counts["work-aborted"], counts["work-superseded"]) == (count, 0, 0)
 
 
 def test_without_receipts_nobody_knows_who_died(tmp_path):
