@@ -353,9 +353,11 @@ def _scattered(outputs: pd.DataFrame) -> str:
 def _keyed(program: Application) -> pd.DataFrame:
     """The first output of each input in each partition, as far as it was read from its start, with the number of its `key`.
 
-    `input` and `of` are the offset and the partition at which the program read the input first.
+    `input` and `of` are the offset and the partition at which the program read the input first. Of one that the program before
+    has put in several partitions nobody knows from which an output is: it is left out.
     """
     inputs, first = program.inputs, program.run.shared(Application)
+    inputs = inputs[(inputs.groupby("v")["partition"].transform("nunique") == 1).to_numpy(dtype=np.bool_)]
     keys = pd.Series(first.keys(first.inputs).to_numpy(), index=first.inputs["v"].to_numpy())
     known = pd.DataFrame({"v": inputs["v"], "input": inputs["offset"], "of": inputs["partition"]}).drop_duplicates("v")
     known = known[known["v"].isin(keys.index)].assign(key=lambda some: keys.reindex(some["v"]).to_numpy())

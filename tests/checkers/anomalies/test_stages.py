@@ -155,6 +155,20 @@ def test_the_order_of_keys_is_that_in_which_a_stage_reads_them(judged):
     assert "mid-0@0" in finding(document, "output-order")["sentence"]  # the second stage has kept the order that it got
 
 
+@pytest.mark.parametrize(("middle", "found"), [(1, []), (0, ["output-order"])])
+def test_an_input_of_which_two_partitions_have_a_record_has_no_place_in_the_order_of_keys(judged, middle, found):
+    """The second program has read mid-1 first, and each partition in its order; or mid-0 alone, in another order."""
+    h = stages([(0, 5), (1, 5), (2, 6), (3, 6)], [(0, 6), (1, 5), (2, 5), (3, 6)], ordered=True, keys=1, outputs=[0, 2])
+    for op in h.ops:
+        for row in op.get("outputs") or ():
+            if (row["partition"], row["offset"]) == ("mid-0", 3):
+                row["partition"] = f"mid-{middle}"
+        op["detail"] = op["detail"] and op["detail"].replace('["mid-0"]', '["mid-0", "mid-1"]')
+        if op["f"] == "final-read":
+            op["detail"] = json.dumps({**json.loads(op["detail"]), "mid-1": [0, 1000, 1000]})
+    assert violated(judged(h, CONTRACT)) == found
+
+
 # --------------------------------------------------------------------------------------------------
 # The store of a sink
 # --------------------------------------------------------------------------------------------------
