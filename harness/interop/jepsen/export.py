@@ -93,7 +93,8 @@ class _Exporter:
         if self._later:
             self._begun = self._later[0].time
         for row in _rows(source):
-            if row["process"] >= 0 and row["f"] in _EXPORTED and not self._sees_more(row):
+            known = row["f"] in _EXPORTED or _tells(row)
+            if row["process"] >= 0 and known and not self._sees_more(row):
                 self._operation(_begun_anew(row) if _moves_anywhere(row) else row)
         self._until(None)
         return self._index
@@ -227,9 +228,16 @@ def _without_polls(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [apart, rest] if rest["mops"] else [apart]
 
 
+def _tells(row: Mapping[str, Any]) -> bool:
+    """True for a question about the group's offsets, which Jepsen's clients do not ask, that tells of a rebalance."""
+    return row["f"] == "committed" and "rebalances" in _detail(row)
+
+
 def _moves_anywhere(row: Mapping[str, Any]) -> bool:
-    """True for a seek, and for an assignment of which it is not known whether it sought back."""
-    return bool(row["f"] == "seek" or (row["f"] == "assign" and "position" in _detail(row)))
+    """True for a seek, a rebalance that such a question tells of, and an assignment of which it is not known whether it sought
+    back.
+    """
+    return bool(row["f"] == "seek" or _tells(row) or (row["f"] == "assign" and "position" in _detail(row)))
 
 
 def _begun_anew(row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -164,15 +164,22 @@ def test_a_client_that_went_back_after_it_keeps_its_polls_inside(run):
     assert [(line["f"], line["type"]) for line in lines] == [("txn", "invoke"), ("txn", "fail")]
 
 
-def test_a_member_that_seeks_back_may_be_anywhere_after_it(run, tmp_path_factory):
-    """Jepsen has no seek. What it reads again after an abort is no step back."""
+@pytest.mark.parametrize(
+    ("f", "detail"),
+    [
+        ("seek", '{"positions": {"t-2": 4}}'),
+        ("committed", '{"offsets": {"t-2": 4}, "rebalances": [["revoked", ["t-2"]], ["assigned", ["t-2"]]]}'),
+    ],
+)
+def test_a_member_that_seeks_back_or_is_rebalanced_may_be_anywhere_after_it(run, tmp_path_factory, f, detail):
+    """Jepsen has neither call. What it reads again after an abort is no step back."""
     group = {"detail": '{"partitions": ["t-2"]}'}
     rows = [
         row(0, 0, "subscribe", "ok", 1, 2, **group),
         row(0, 1, "poll", "ok", 3, 4, [], detail='{"rebalances": [["assigned", ["t-2"]]]}'),
         row(1, 0, "txn", "ok", 5, 9, [(0, "t-2", A, 4, 6, 7), (0, "t-2", B, 5, 6, 7)], intent="commit"),
         row(0, 2, "txn", "fail", 10, 19, [(1, "t-2", A, 4, None, 11), (1, "t-2", B, 5, None, 11)], intent="abort"),
-        row(0, 3, "seek", "ok", 20, 21, detail='{"positions": {"t-2": 4}}'),
+        row(0, 3, f, "ok", 20, 21, detail=detail),
         row(0, 4, "poll", "ok", 30, 31, [(1, "t-2", A, 4, None, 31), (1, "t-2", B, 5, None, 31)]),
     ]
     lines = rewritten(run, rows)
