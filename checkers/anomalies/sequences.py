@@ -103,7 +103,7 @@ def batches_of(rows: StoredRows, damaged: Bools) -> Batches:
 
 def _damages_before(rows: StoredRows, damaged: Bools) -> Ints:
     """How many batches that cannot be read lie before each row in its log."""
-    count = np.cumsum(damaged, dtype=np.int64) - damaged
+    count: Ints = np.cumsum(damaged) - damaged
     begins = np.ones(len(rows), dtype=np.bool_)
     begins[1:] = ~_same_key(rows, ("partition", "node"))
     return np.asarray(count - np.maximum.accumulate(np.where(begins, count, 0)), dtype=np.int64)

@@ -26,6 +26,7 @@ from fencepost.harness.api.run import table_problem
 
 NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet)"
 NO_BATCHES = "stored.parquet says nothing of batches: it is of an older version, or of a cluster that does not show them"
+TWICE = "a log has two rows at one offset: the table holds the logs of several runs, or some twice"
 PACKED = "batches in the logs are compressed: which records of this run are in them was not read"
 STATES = (*stored_kinds.STATES, stored_kinds.REMOVED)
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT, DEAD, FENCE, REMOVED = range(len(STATES))
@@ -131,6 +132,7 @@ class StoredLogs:
     """
 
     def __init__(self, table: pa.Table) -> None:
+        """Raises OSError for a table that no brokers' logs can hold."""
         heads = table.filter(pc.equal(table["kind"], stored_kinds.LOG))
         parts = _by_node(table.filter(pc.not_equal(table["kind"], stored_kinds.LOG)))
         names = {name for part in parts.values() for name in part} | set(heads["partition"].to_pylist())
@@ -219,7 +221,7 @@ class StoredLogs:
 
 
 def _by_node(table: pa.Table) -> dict[str, dict[str, pa.Table]]:
-    """Node -> partition -> its rows in the order of offsets."""
+    """Node -> partition -> its rows in the order of offsets. Raises OSError where two have one offset."""
     parts: dict[str, dict[str, pa.Table]] = {}
     for node in table["node"].unique().to_pylist():
         own = table.filter(pc.equal(table["node"], node)).combine_chunks()
@@ -228,7 +230,9 @@ def _by_node(table: pa.Table) -> dict[str, dict[str, pa.Table]]:
         offsets = own["offset"].to_numpy()
         if ((np.diff(numbers) < 0) | ((np.diff(numbers) == 0) & (np.diff(offsets) < 0))).any():
             order = np.lexsort((offsets, numbers))
-            own, numbers = own.take(pa.array(order)), numbers[order]
+            own, numbers, offsets = own.take(pa.array(order)), numbers[order], offsets[order]
+        if ((np.diff(numbers) == 0) & (np.diff(offsets) == 0)).any():
+            raise OSError(TWICE)
         bounds = np.searchsorted(numbers, np.arange(len(names) + 1)).tolist()
         places = [(name, *place) for name, place in zip(names, pairwise(bounds), strict=True) if place[0] < place[1]]
         parts[node] = {name: own.slice(start, stop - start) for name, start, stop in places}
@@ -240,6 +244,8 @@ def _logs(
 ) -> tuple[list[Log], list[tuple[int, pa.Table]]]:
     """All logs, and the rows of those that are distinct, each with the number of its node."""
     known = {(row["partition"], row["node"]): (row["offset"], row["last_offset"]) for row in heads.to_pylist()}
+    if len(known) < len(heads):
+        raise OSError(TWICE)
     logs: list[Log] = []
     distinct: list[tuple[int, pa.Table]] = []
     end = 0
@@ -338,15 +344,15 @@ def stored_logs(run: RunView) -> StoredLogs | str:
     if LOGS_SINCE not in pq.read_schema(run.stored).names or pq.read_table(run.stored, columns=[LOGS_SINCE])[0].null_count:
         return NO_BATCHES
     table = pq.read_table(run.stored, read_dictionary=["node", "partition", "kind"]).unify_dictionaries()
-    if table["last_offset"].null_count == len(table):
+    if len(table) and table["last_offset"].null_count == len(table):
         return NO_BATCHES
-    if reason := _impossible(table):
+    if reason := _lacking(table):
         raise OSError(reason)
     return StoredLogs(table)
 
 
-def _impossible(table: pa.Table) -> str:
-    """Why a table is none of brokers' logs, in words; empty: it may be one."""
+def _lacking(table: pa.Table) -> str:
+    """What a table of brokers' logs lacks, in words; empty: nothing."""
     lacking = next((name for name in _IN_ALL_OR_NONE if 0 < table[name].null_count < len(table)), "")
     if lacking:
         return f"its column `{lacking}` lacks values"
@@ -355,10 +361,7 @@ def _impossible(table: pa.Table) -> str:
         pc.struct_field(states, name).null_count for name in ("transactional_id", "producer_id", "partitions")
     ):
         return "its column `state` lacks values"
-    log = pc.equal(table["kind"].cast(pa.string()), stored_kinds.LOG)
-    places = pa.table({"node": table["node"], "partition": table["partition"], "offset": table["offset"], "log": log})
-    twice = len(places.group_by(places.column_names).aggregate([])) < len(places)
-    return "a log has two rows at one offset: it holds the logs of several runs, or some twice" if twice else ""
+    return ""
 
 
 def operations_of(run: RunView, v: Ints) -> Ints:
