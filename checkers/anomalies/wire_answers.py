@@ -43,9 +43,10 @@ COLUMNS = ("index", "transactional_id", "f", "type", "intent", "time", "end")
 # --------------------------------------------------------------------------------------------------
 def reused_numbers(run: RunView) -> WireResult:
     """Granted batches with the producer id, epoch, partition and first sequence number of another one, and other content."""
+    log = whole(run)
     first: dict[tuple[int, int, str, int], int] = {}
     found = []
-    for row in whole(run).rows:
+    for row in log.rows:
         if row["api"] != "Produce":
             continue
         for partition, batch, error in batches(row):
@@ -59,7 +60,7 @@ def reused_numbers(run: RunView) -> WireResult:
                     f"sequence number {key[3]}"
                 )
                 found.append(WireFinding(row["transactional_id"] or "", row["answered_ns"], sentence, key[0]))
-    return WireResult(len(first), found, NO_BATCHES)
+    return WireResult(len(first), found, NO_BATCHES, "" if found else log.why)
 
 
 @run_check(

@@ -113,8 +113,11 @@ _ASKS = {
     "AddPartitionsToTxn": ("transactional_id", "producer_id", "producer_epoch"),
     "AddOffsetsToTxn": ("transactional_id", "producer_id", "producer_epoch", "group"),
     "TxnOffsetCommit": ("transactional_id", "producer_id", "producer_epoch", "group"),
+    "Produce": ("partitions",),  # without a transactional id, as an idempotent producer's, it may be of a transaction
+    "InitProducerId": ("transactional_id", "request"),
 }
 """What each request of these says, where the proxy could read it."""
+_INITIALISED = 5  # up to this version each release of the proxy reads an InitProducerId, which may lawfully say neither
 _BATCHED = 4  # from this version on an AddPartitionsToTxn is about several ids
 _VERIFYING = "AddPartitionsManager"  # with which the client ids begin under which Kafka's brokers send it
 
@@ -134,9 +137,12 @@ def unread(table: pa.Table) -> NodeRecord | None:
     first, api = list[tuple[int, str]](), table["api"]
     for name, columns in _ASKS.items():
         lacking = pc.equal(api, name)
-        some = pc.is_null(table[columns[0]])
+        some = _says_nothing(table[columns[0]])
         for column in columns[1:]:
-            some = pc.or_(some, pc.is_null(table[column]))
+            one = _says_nothing(table[column])
+            some = pc.and_(some, one) if name == "InitProducerId" else pc.or_(some, one)
+        if name == "InitProducerId":
+            some = pc.and_(some, pc.greater(table["version"], _INITIALISED))
         if name == "AddPartitionsToTxn":
             some = pc.and_(some, pc.or_(pc.less(table["version"], _BATCHED), pc.invert(_verifying(table["client_id"]))))
         times = pc.filter(table["forwarded_ns"], pc.and_(lacking, some)).drop_null()
@@ -145,6 +151,14 @@ def unread(table: pa.Table) -> NodeRecord | None:
         return None
     time, name = min(first)
     return NodeRecord(time, f"a request ({name}) does not say what it asks for: it could not be read")
+
+
+def _says_nothing(column: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lacking = pc.is_null(column)
+    return pc.or_(lacking, pc.fill_null(pc.equal(column, "[]"), False)) if pa.types.is_string(column.type) else lacking
 
 
 def _verifying(client_ids: Any) -> Any:

@@ -202,6 +202,29 @@ def test_two_batches_with_one_number_are_a_finding_and_one_batch_sent_again_is_n
     assert not names(w.judged(tmp_path)), "the second one was refused"
 
 
+def test_what_is_behind_the_end_of_the_record_is_unknown_and_what_was_found_before_stays(tmp_path, w):
+    """The other batch with the number may lie behind it."""
+    ended = {"n1": NodeRecord(w.of("EndTxn")[1]["forwarded_ns"], "a line is missing")}
+    document = w.judged(tmp_path, ended)
+    assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"unknown"}
+    first = w.of("Produce")[0]
+    changed = json.loads(first["partitions"])
+    changed[0]["batches"][0]["crc"] += 1
+    w.rows.append({**first, "partitions": json.dumps(changed)})
+    assert "sequence-reuse" in names(w.judged(tmp_path, ended))
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+@pytest.mark.parametrize("lacking", [None, "[]"])
+def test_a_record_that_the_proxy_could_not_read_may_have_begun_a_transaction(tmp_path, protocol, lacking):
+    """A Produce of a version that is newer than the proxy's: it adds its partition by itself, and takes offsets."""
+    w = Wire(protocol)
+    w.of("Produce")[1].update(version=14, partitions=lacking, answer_partitions=lacking, transactional_id=None, producer_id=None)
+    document = w.judged(tmp_path)
+    assert not names(document)
+    assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"unknown"}
+
+
 @pytest.mark.parametrize("protocol", [1, 2])
 @pytest.mark.parametrize("commits", [True, False])
 def test_an_end_that_was_sent_before_a_transaction_began_is_not_its_own(tmp_path, protocol, commits):
