@@ -34,12 +34,14 @@ class StoredTransactions:
     leader_changes: how often a leader epoch followed another one within a partition; None: none did, as far as epochs are known.
     first_records: by partition, the timestamp of its first record.
     plain: timestamps of records without a producer id or a marker, by partition.
+    whole: each log begins at offset 0, so that of what is not in them nothing was deleted.
     """
 
     transactions: pd.DataFrame
     leader_changes: int | None = 0
     first_records: dict[str, int] = field(default_factory=dict)
     plain: pd.DataFrame = field(default_factory=lambda: pd.DataFrame())
+    whole: bool = True
 
 
 def stored_transactions(run: RunView) -> StoredTransactions | None:
@@ -67,14 +69,17 @@ def _one_replica(table: pa.Table) -> pa.Table:
 
 def of_rows(rows: pd.DataFrame) -> StoredTransactions:
     """The transactions of rows of one replica of each partition; what tells of a log itself is left out."""
-    rows = rows[rows["kind"] != LOG].sort_values(["partition", "offset"], ignore_index=True)
+    starts, rows = rows.loc[rows["kind"] == LOG, "offset"], rows[rows["kind"] != LOG]
+    rows = rows.sort_values(["partition", "offset"], ignore_index=True)
+    whole = not starts.any() and not rows.drop_duplicates("partition")["offset"].any()
     marker = rows["kind"].isin(MARKERS)
     records = rows[~rows["kind"].isin(NO_RECORDS)]
     first = records.groupby("partition")["timestamp"].min().astype(int).to_dict()
     parts = _in_partitions(rows[rows["producer_id"] != NONE])
     decided = set(rows.loc[marker, "producer_id"])
     plain = records.loc[~records["producer_id"].isin(decided), ["partition", "timestamp"]]
-    return StoredTransactions(_joined(parts), _leader_changes(rows), {str(name): value for name, value in first.items()}, plain)
+    times = {str(name): value for name, value in first.items()}
+    return StoredTransactions(_joined(parts), _leader_changes(rows), times, plain, whole)
 
 
 def _leader_changes(rows: pd.DataFrame) -> int | None:

@@ -86,14 +86,19 @@ def _work_unanswered(sources: OccasionSources) -> int | None:
     made = sources.program
     if made is None:
         return None
-    return int(((made["kind"] == "COMMIT") & (made["decided"] - made["last"] > PATIENCE_MS)).sum())
+    return _by_logs(sources, int(((made["kind"] == "COMMIT") & (made["decided"] - made["last"] > PATIENCE_MS)).sum()))
+
+
+def _by_logs(sources: OccasionSources, count: int | None) -> int | None:
+    """A count by the log segments; None where it is 0, and a log has lost its beginning."""
+    return count if count or (sources.stored is not None and sources.stored.whole) else None
 
 
 def _transaction_aborted(sources: OccasionSources) -> int | None:
     overview, stored = sources.view.overview, sources.stored
     own = int((overview.main & overview.txn & (overview.status == ABORTED)).sum())
     if stored is not None:
-        return max(own, int((stored.transactions["kind"] == "ABORT").sum()))
+        return _by_logs(sources, max(own, int((stored.transactions["kind"] == "ABORT").sum())))
     others = sources.view.contract["application"] != "none" or sources.view.contract["connect"] != "none"
     return None if others and not own else sources.seen(own)
 
@@ -101,7 +106,7 @@ def _transaction_aborted(sources: OccasionSources) -> int | None:
 def _work_aborted(sources: OccasionSources) -> int | None:
     if not sources.is_program:
         return sources.seen(int((sources.working & (sources.view.overview.status == ABORTED)).sum()))
-    return None if sources.program is None else int((sources.program["kind"] == "ABORT").sum())
+    return None if sources.program is None else _by_logs(sources, int((sources.program["kind"] == "ABORT").sum()))
 
 
 def _instance_died(sources: OccasionSources) -> int | None:
@@ -208,7 +213,7 @@ _COUNTS: Mapping[Occasion, Callable[[OccasionSources], int | None]] = {
     Occasion.WORK_SUPERSEDED: _work_superseded,
     Occasion.GROUP_REBALANCED: _group_rebalanced,
     Occasion.COORDINATOR_MOVED: _coordinator_moved,
-    Occasion.LEADER_MOVED: lambda sources: None if sources.stored is None else sources.stored.leader_changes,
+    Occasion.LEADER_MOVED: lambda sources: None if sources.stored is None else _by_logs(sources, sources.stored.leader_changes),
     Occasion.PRODUCER_FENCED: _producer_fenced,
     Occasion.SERVER_STRUCK: lambda sources: sources.struck_nodes(clients=False),
     Occasion.CLIENT_STRUCK: lambda sources: sources.struck_nodes(clients=True),

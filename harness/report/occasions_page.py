@@ -52,7 +52,8 @@ _BY_WORKLOAD = """
 
 An occasion is an event, not a proof that the promise was at stake: a group that is rebalanced between two transactions
 endangers nothing. Dates of brokers' logs and records order the events of different machines; where a fault made clocks wrong
-by more than half a second, what needs them is not known. Situations of a single check (the errors of `wrong-error`, the rows
+by more than half a second, what needs them is not known. That nothing occurred is not known either by log segments of which
+retention, compaction or DeleteRecords took the beginning. Situations of a single check (the errors of `wrong-error`, the rows
 of `connect-promise`) are counted in a table of its own, with how often each was *met*.
 
 ## By workload

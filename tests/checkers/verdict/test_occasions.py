@@ -208,6 +208,24 @@ def test_a_leader_moved_where_its_epoch_grew_between_two_records(tmp_path, epoch
     assert judge_here(tmp_path, story())["occasions"]["leader-moved"] == count
 
 
+def test_what_was_deleted_may_have_been_an_occasion(tmp_path):
+    """Retention took the beginning of a log: no leader change and no abort is left, and nobody knows whether there was one."""
+    for begin, count in ((0, 0), (5, None)):
+        rows = [("t-0", begin + at, 3, 7, 0, 2000 + at, kind) for at, kind in enumerate(("record", "COMMIT"))]
+        stored(tmp_path, *rows, ("t-1", 0, 0, -1, -1, 2000, "record"))
+        counts = judge_here(tmp_path, story())["occasions"]
+        assert (counts["leader-moved"], counts["transaction-aborted"]) == (count, count)
+    stored(
+        tmp_path,
+        *rows,
+        ("t-1", 0, 0, -1, -1, 2000, "record"),
+        ("t-1", 1, 1, 7, 1, 2001, "record"),
+        ("t-1", 2, 1, 7, 1, 2002, "ABORT"),
+    )
+    counts = judge_here(tmp_path, story())["occasions"]
+    assert (counts["leader-moved"], counts["transaction-aborted"]) == (1, 1)
+
+
 def test_an_id_that_is_initialised_again_fences(tmp_path):
     log(tmp_path, "n1", FIRST, INITIALISED.format(s=3, n=1, e=1))
     assert judge_here(tmp_path, story())["occasions"]["producer-fenced"] == 1
