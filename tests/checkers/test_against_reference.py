@@ -100,7 +100,7 @@ def settled(now):
     """The harness' last look at two partitions that hold nothing else; one is stuck."""
     h = History()
     h.now = now
-    h.settle({"idle-0": (4, 9), "idle-1": (9, 9)})
+    h.settle({"idle-0": (4, 9), "idle-1": (9, 9)}, type="info")
     return h.ops
 
 

@@ -34,7 +34,8 @@ def varied_history(rng: Random) -> Ops:
         for _ in range(rng.randrange(3)):
             _poll(rng, h, sent, lawful, reader)
     if rng.random() < 0.3:
-        h.settle({partition: rng.choice([(50, 50), (20, 50), (-1, 50), (30, -1)]) for partition in partitions})
+        settled = {partition: rng.choice([(50, 50), (20, 50), (-1, 50), (30, -1)]) for partition in partitions}
+        h.settle(settled, type="ok" if set(settled.values()) == {(50, 50)} else "info")
     if rng.random() < 0.7:
         _final_reads(rng, h, sent, lawful, partitions)
     if rng.random() < 0.08:  # after the final read

@@ -117,7 +117,8 @@ def laid_together(histories):
     h = History()
     h.now = 1 + max(op["time"] for op in ops)
     h.settle(
-        {name: (50, 50) if at % 9 else (20, 50) for at, name in enumerate(sorted({mop[1] for op in ops for mop in op["mops"]}))}
+        {name: (50, 50) if at % 9 else (20, 50) for at, name in enumerate(sorted({mop[1] for op in ops for mop in op["mops"]}))},
+        type="info",
     )
     return [{**op, "index": index} for index, op in enumerate(sorted([*ops, *h.ops], key=lambda op: op["time"]))]
 
