@@ -185,8 +185,23 @@ def _sought_back(log: PartitionLog, before: Any, process: Ints, first: Ints, las
     if not isinstance(log.resets, Positions) or not log.resets.moved:
         return None
     seek, sought = log.resets.last_seek(log.partition, process, first, last)
-    back = (before != NONE) & (sought != NONE) & (sought <= log.reads.offset[before] + 1)
+    known = (before != NONE) & (sought != NONE)
+    back = known & (sought <= log.reads.offset[before] + 1)
+    ahead = known & ~back  # of its last read, and perhaps not of all that it had read
+    if ahead.any():
+        back[ahead] = sought[ahead] <= _highest_reads(log, process[ahead], seek[ahead]) + 1
     return (np.where(back, seek, NONE), np.where(back, sought, NONE)) if back.any() else None
+
+
+def _highest_reads(log: PartitionLog, process: Ints, before: Ints) -> Ints:
+    """The highest offset that each process had read before an operation; before each one it had read something."""
+    highest = np.full(len(process), NONE, dtype=np.int64)
+    for number in np.unique(process).tolist():
+        own = true_positions(log.reads.process == number)
+        own = own[np.argsort(log.reads.op[own], kind="stable")]
+        reached, which = np.maximum.accumulate(log.reads.offset[own]), process == number
+        highest[which] = reached[np.searchsorted(log.reads.op[own], before[which]) - 1]
+    return highest
 
 
 def _after_seeks(log: PartitionLog, pairs: ReadPairs, at: Ints, seek: Ints, sought: Ints) -> ReadPairs:

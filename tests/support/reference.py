@@ -55,6 +55,7 @@ class Consumer:
     blind: whether the history lacks the result of some poll of the present operation.
     parted: whether such a poll may lie between any two of its records; else only between two of several polls.
     before: its last read, wherever it stands now.
+    highest: the highest offset that it had read before a seek.
     seeks: whether a seek back leads to a known place; else its place is unknown after one.
     """
 
@@ -62,6 +63,7 @@ class Consumer:
         self.partition, self.groups, self.seeks = partition, contract.groups, seeks
         self.last: Row | None = None
         self.before: Row | None = None
+        self.highest = -1
         self.known, self.member = contract.from_start, contract.groups
         self.since: int | None = None
         self.owned = self.blind = self.parted = False
@@ -98,7 +100,7 @@ class Consumer:
         place = positions.get(self.partition)
         if not positions or self.partition in positions:
             self.forget()
-        if self.seeks and place is not None and op["type"] == "ok" and self.before and 0 <= place <= self.before["offset"] + 1:
+        if self.seeks and place is not None and op["type"] == "ok" and self.before and 0 <= place <= self.highest + 1:
             self.last, self.known = {**self.before, "op": number, "offset": place - 1}, True
 
     def rebalanced(self, number: int, words: Sequence[str]) -> None:
@@ -520,9 +522,15 @@ class FlatHistory:
             consumer = Consumer(partition, self.contract)
             for number, op in enumerate(self.ops):
                 if op["process"] == process:
+                    consumer.highest = self.highest_read(process, partition, number) if op["f"] == "seek" else -1
                     consumer.begin(number, op)
                     yield from self.continued(consumer, [read for read in reads if read["op"] == number])
                     consumer.end(op)
+
+    def highest_read(self, process: int, partition: str, before: int) -> int:
+        """The highest offset of a partition that a process had read before an operation; -1: it had read nothing."""
+        mine = [read for read in self.reads if self.process(read) == process and read["p"] == partition and read["op"] < before]
+        return max((read["offset"] for read in mine if read["offset"] is not None), default=-1)
 
     def continued(self, consumer: Consumer, reads: Sequence[Row]) -> Iterator[tuple[Row | None, Row]]:
         """Those reads of one operation that must follow the one before; from and to what is gone nothing is judged."""

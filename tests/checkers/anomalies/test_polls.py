@@ -213,6 +213,21 @@ def test_a_client_that_seeks_back_after_a_failed_operation_repeats_by_design(jud
     assert violated(judge_reads(on)) == []
 
 
+@pytest.mark.parametrize(
+    ("place", "then", "expected"),
+    [(9, 11, ["poll-skip"]), (9, 9, []), (10, 11, []), (10, 9, ["nonmonotonic-poll"]), (11, 11, [])],
+)
+def test_a_consumer_that_seeks_back_and_on_again_goes_on_from_there(judge_reads, place, then, expected):
+    """Up to right behind all that it had read, which was more than it read last: there the log surely was."""
+    h = written(5, 7, 9, 11)
+    h.poll(2, {"t-0": [5, 7, 9]})
+    h.poll(3, {"t-0": [5, 7, 9, 11]})
+    for at, got in ((5, [5]), (place, [then])):
+        h.add(2, "seek", role="reader", detail=json.dumps({"positions": {"t-0": at}}))
+        h.poll(2, {"t-0": got})
+    assert violated(judge_reads(h)) == expected
+
+
 def test_an_assignment_that_drops_a_partition_or_seeks_lets_a_reader_begin_anew(judge_reads):
     for reset in ({"partitions": ["t-1"]}, {"partitions": ["t-0"], "seek_to_beginning": True}):
         h = written(5, 7)
