@@ -51,7 +51,7 @@ from fencepost.harness.api.promises import LIVE
 
 ABORT_S = 10.0  # beyond a transaction's timeout, for its coordinator to notice (every second here, every ten by default)
 MARKERS_S = 10.0  # for the markers of a decided transaction to be written, while every broker answers
-PASSED = "reads above open transactions"
+PASSED = "reads of or above open transactions"
 Facts = dict[str, list[tuple[int, int]]]  # partition -> (offset, before when)
 
 
@@ -307,7 +307,9 @@ def open_facts(run: RunView) -> Facts:
 
 @together
 def reads_above(log: PartitionLog, brief: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> PartitionMessages:
-    """The first read at read_committed above each open transaction of a partition, if that was before it was named."""
+    """The first read at read_committed of or above the first record of each open transaction of a partition, if that was before
+    it was named.
+    """
     if log.parts is not None and brief:
         raise AskAlone
     facts = (brief or {}).get(log.partition, ())
@@ -315,7 +317,7 @@ def reads_above(log: PartitionLog, brief: Mapping[str, Sequence[tuple[int, int]]
     which = np.flatnonzero(reads.judged & log.shared(placed_reads) & (reads.ended != NONE)) if facts else np.empty(0, np.int64)
     first_reads = []
     for offset, before in facts:
-        above = which[np.searchsorted(reads.offset[which], offset, side="right") :]
+        above = which[np.searchsorted(reads.offset[which], offset, side="left") :]
         if len(above) and reads.ended[first := above[reads.ended[above].argmin()]] < before:
             op, when = int(reads.op[first]), int(reads.ended[first])
             first_reads.append((log.partition, offset, op, int(reads.identities([first])[0]), int(reads.offset[first]), when))
@@ -385,8 +387,8 @@ def misreported_transaction(run: RunView) -> CheckResult:
     1. A transactional id is `Ongoing`, although the commit of its last transaction had returned ok. What is `Ongoing` is that
        transaction, or one that nobody began: with the first transaction protocol, an AddPartitionsToTxn that arrives after the
        end of its transaction opens another one, until its timeout (KIP-890).
-    2. A transaction is open from an offset on beyond which a read_committed reader had read before: such a reader gets nothing
-       above the last stable offset, which never falls.
+    2. A transaction is open from an offset on at which, or beyond which, a read_committed reader had read before: such a reader
+       gets nothing from the last stable offset on, which never falls.
 
     Two answers of all brokers name the same transaction, a second or so apart, 3 s or longer after the last fault: a coordinator
     or leader that was frozen answers once from what it knew. A transaction of unknown outcome, or one that was aborted, may be

@@ -97,7 +97,7 @@ def misreported_transactions(h: FlatHistory) -> Matches:
 
 def _above(h: FlatHistory, read: Row, place: Row, before: int) -> bool:
     """True if a read at read_committed was above an open transaction."""
-    there = read["p"] == place["partition"] and read["offset"] is not None and read["offset"] > place["offset"]
+    there = read["p"] == place["partition"] and read["offset"] is not None and read["offset"] >= place["offset"]
     return there and h.committed(read) and read["ended"] < before
 
 

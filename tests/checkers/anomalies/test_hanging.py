@@ -112,6 +112,17 @@ def test_nor_do_two_transactions_one_after_the_other(tmp_path):
     assert answer(document, "hanging-transaction")["compared"] == 4
 
 
+@pytest.mark.parametrize(("offset", "names"), [(6, ["misreported-transaction"]), (7, ["misreported-transaction"]), (8, [])])
+def test_a_leader_that_has_open_what_a_reader_had_got(tmp_path, offset, names):
+    """A read_committed reader gets what lies below the last stable offset: not even the first record of an open transaction."""
+    h = killed()
+    h.poll(2, {"t-0": [5, 7]})
+    for at_s in (5, 6, 7):
+        listing(h, at_s, [], [opened(offset)])
+    assert judged(tmp_path, h)[0] == names
+    assert hanging_reference.misreported_transactions(FlatHistory(h.ops)) == ({"t-0"} if names else set())
+
+
 def clock(ahead_s=60.0, healed_s=10.0):
     """A fault that set a clock ahead and right again, so many seconds after the story's begin."""
     times = {"injected_ns": SECOND, "healed_ns": round((1 + healed_s) * SECOND) if healed_s else 0}
