@@ -242,6 +242,7 @@ class Offset(msgspec.Struct, array_like=True, tag="offset"):
     offset: Int64
 
 
+_REBALANCES = list[tuple[str, list[str]]]
 Line: Any = msgspec.defstruct(
     "Line",
     [
@@ -253,7 +254,7 @@ Line: Any = msgspec.defstruct(
         ("op", Int32 | None, None),  # as the checks hold it
         ("type", str | None, None),
         ("value", list[Send | Poll | Input | Offset | Output | Count | Entries] | dict[str, Any] | None, None),
-        ("rebalances", list[tuple[str, list[str]]] | None, None),
+        ("rebalances", _REBALANCES | None, None),
         ("format", str | None, None),
         ("version", int | None, None),
         ("run", str | None, None),
@@ -301,22 +302,35 @@ def decoded(raw: bytes) -> tuple[str, Any]:
     line = decoded_as(_decode, raw)
     which = _which(line)
     if which == COMPLETION and isinstance(line.value, dict):
-        _demand_content(line)
+        _demand_content(line.f, line.type, line.value)
     if lacking := [name for name in _DEMANDED.get(which, ()) if getattr(line, name) is None]:
         raise ValueError(f"it lacks {', '.join(lacking)}")
     return which, line
 
 
-def _demand_content(line: Any) -> None:
+def is_documented(f: str | None, outcome: str | None, detail: str) -> bool:
+    """Return whether the `detail` of a row is what docs/history.md says of its function."""
+    try:
+        value = msgspec.json.decode(detail, type=dict[str, Any])
+        if "rebalances" in value:
+            msgspec.convert(value["rebalances"], _REBALANCES)
+        elif value:
+            _demand_content(f, outcome, value)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _demand_content(f: str | None, outcome: str | None, value: dict[str, Any]) -> None:
     """Raises ValueError when what a final read, settling, a group or a program said is not as documented."""
-    if line.f == "final-read":
-        msgspec.convert(line.value, _FINAL_READ)
-    elif line.f == "settle":
-        msgspec.convert(line.value, _SETTLED if "partitions" in line.value else _OFFSETS)
-    elif line.f in ("committed", "group-offsets") and line.type == "ok":
-        msgspec.convert(line.value, _GROUP)
-    elif line.f == "drain" and "outputs" in line.value:
-        msgspec.convert(line.value, _DRAIN)
+    if f == "final-read":
+        msgspec.convert(value, _FINAL_READ)
+    elif f == "settle":
+        msgspec.convert(value, _SETTLED if "partitions" in value else _OFFSETS)
+    elif f in ("committed", "group-offsets") and outcome == "ok":
+        msgspec.convert(value, _GROUP)
+    elif f == "drain" and "outputs" in value:
+        msgspec.convert(value, _DRAIN)
 
 
 def _which(line: Any) -> str:

@@ -21,9 +21,10 @@ from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.files import fits_in_memory, regular
 from fencepost.harness.api.history import OPERATIONS, WRITTEN, lacking_values
 from fencepost.harness.api.run import RunFile
-from fencepost.harness.api.words import and_more
+from fencepost.harness.api.words import and_more, form
 from fencepost.harness.history import merge, unsaid
-from fencepost.harness.history.contradictions import Contents
+from fencepost.harness.history.contradictions import WRITES, Contents
+from fencepost.harness.history.lines import is_documented
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
 
@@ -121,6 +122,7 @@ def _completed(run_dir: Path, file: str, columns: Collection[str]) -> list[Gap]:
     """
     with pq.ParquetFile(run_dir / RunFile.HISTORY) as copied:
         light = copied.read(list(unsaid.COLUMNS))
+        light, undocumented = _documented(light, file)
         keys = record_ids.operation_key(*(light[name].to_numpy().astype(np.int64) for name in ("process", "op")))
         contents = Contents(light)
         senders = unsaid.unknown_senders(contents.through(_mops(copied)), keys)
@@ -130,9 +132,27 @@ def _completed(run_dir: Path, file: str, columns: Collection[str]) -> list[Gap]:
         changed = {
             name: values for name, values in new.items() if taken[name] and not light[name].combine_chunks().equals(values)
         }
+        if undocumented:
+            changed["detail"] = light["detail"].combine_chunks()
         if changed:
             _rewrite(copied, run_dir, changed)
-    return [gap for gap in answer.gaps if gap.evidence != (Evidence.DECISIONS,) or taken["decided"]]
+    return undocumented + [gap for gap in answer.gaps if gap.evidence != (Evidence.DECISIONS,) or taken["decided"]]
+
+
+def _documented(light: pa.Table, file: str) -> tuple[pa.Table, list[Gap]]:
+    """The rows without the `detail` of those in which it is not as documented; and that this was left out."""
+    rows = np.flatnonzero(pc.is_valid(light["detail"]).to_numpy(zero_copy_only=False))
+    told = (light[name].take(rows).to_pylist() for name in ("f", "type", "detail"))
+    wrong = [row for row, said in zip(rows.tolist(), zip(*told, strict=True), strict=True) if not is_documented(*said)]
+    if not wrong:
+        return light, []
+    which = np.zeros(len(light), dtype=np.bool_)
+    which[wrong] = True
+    kept = pc.if_else(pa.array(which), pa.scalar(None, light["detail"].type), light["detail"])
+    first = f"the `{light['f'][wrong[0]]}` {light['op'][wrong[0]]} of process {light['process'][wrong[0]]}"
+    why = f"{first}{and_more(len(wrong) - 1)} {form(len(wrong), 'has', 'have')} a `detail` that docs/history.md does not know"
+    gap = Gap(file=file, why=why, kind=GapKind.UNRELIABLE, evidence=WRITES)
+    return light.set_column(light.column_names.index("detail"), "detail", kept), [gap]
 
 
 def _mops(copied: pq.ParquetFile) -> Iterator[pa.Array]:

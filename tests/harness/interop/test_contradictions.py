@@ -92,6 +92,32 @@ def test_a_final_read_that_says_less_than_it_polled(tmp_path, span, known):
     assert ("read less than it polled" in str(document["weakened"])) == (known and span[0] >= 0)
 
 
+@pytest.mark.parametrize(
+    ("f", "detail"),
+    [
+        ("final-read", '{"t-0": 5}'),
+        ("settle", '{"partitions": {"t-0": ["a", "b"]}}'),
+        ("settle", '{"partitions": {"t-0": [3, 5]}, "bound_s": "long"}'),
+        ("group-offsets", "[]"),
+        ("group-offsets", '{"offsets": {"t-0": "x"}}'),
+        ("committed", "{}x"),
+        ("committed", "null"),
+        ("committed", '{"group": "g"}'),
+        ("drain", '{"outputs": 5}'),
+        ("poll", '{"rebalances": [["assigned"]]}'),
+        ("seek", '{"rebalances": 5}'),
+    ],
+)
+def test_a_detail_that_is_not_as_documented_says_nothing(tmp_path, f, detail):
+    """An offset of a group that is a text, or a program without its numbers of outputs, ended checks, or all of them."""
+    rows = lawful()
+    final = next(row for row in rows if row["f"] == "final-read")
+    rows.append({**final, "index": len(rows), "op": 2, "f": f, "detail": detail, "time": LATE, "end": LATE})
+    is_unknown(
+        judged(tmp_path, rows), f"the `{f}` 2 of process {final['process']} has a `detail` that docs/history.md does not know"
+    )
+
+
 def test_a_record_that_one_operation_sends_twice(tmp_path):
     """Without a contradiction that is noticed one of the two would be lost."""
     rows = lawful()
