@@ -198,7 +198,7 @@ def _begun(finals: list[dict[str, Any]], settling: dict[str, Any], settled_ns: i
     """
     final = {process: ~columns["main"] & (columns["process"] == process) for process in {row["process"] for row in finals}}
     first = {process: int(columns["time"][which].min(initial=FOREVER)) for process, which in final.items()}
-    begun = dict.fromkeys(settling["settled"], settled_ns)
+    begun = dict.fromkeys((*settling["settled"], *settling.get("contradictory", ())), settled_ns)
     for row in finals:
         for partition in row["detail"]:
             begun[partition] = min(begun.get(partition, FOREVER), first[row["process"]])

@@ -229,8 +229,9 @@ class FlatHistory:
                 for partition in json.loads(op["detail"]) if first is not None else ():
                     begun[partition].append(first)
         for op in [op for op in self.ops if op["f"] == "settle" and op["detail"]][-1:]:
-            for partition in self.settled:
-                begun[partition].append(op["time"])
+            detail = json.loads(op["detail"])
+            for partition, pair in detail.get("partitions", detail).items():
+                begun[partition] += [op["time"]] if min(pair) >= 0 else []
         ends = {number: op["end"] for number, op in enumerate(self.ops) if op["type"] == "ok"}
         times = [(send["p"], [send["began"], send["ended"], ends.get(send["op"])]) for send in self.sends]
         return {p for p, some in times if p in begun and max(time or 0 for time in some) > min(begun[p])}

@@ -94,6 +94,19 @@ def test_last_stable_offsets_that_contradict_the_rest(tmp_path, pair, type, fiel
     assert FlatHistory(h.ops).settled.keys() == ({"t-1"} if type != "fail" else set())
 
 
+@pytest.mark.parametrize("pair", [[3, 3], [9, 3]])
+def test_what_was_written_after_settling_is_late_whatever_that_says(tmp_path, pair):
+    """The ends up to which final readers read may have been measured then."""
+    h = History()
+    h.send(0, {"t-0": [0]})
+    h.settle({"t-0": pair})
+    h.send(0, {"t-0": [5]})
+    h.final({"t-0": [0]}, end=3, position=3)
+    document = judged(tmp_path, h, contract={"transactional": "false"})
+    assert (document["verdict"], violated(document)) == ("unknown", [])
+    assert FlatHistory(h.ops).written_late == {"t-0"}
+
+
 # --------------------------------------------------------------------------------------------------
 # Offsets of groups
 # --------------------------------------------------------------------------------------------------
