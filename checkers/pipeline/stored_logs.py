@@ -353,9 +353,11 @@ def stored_logs(run: RunView) -> StoredLogs | str:
 
 def _lacking(table: pa.Table) -> str:
     """What a table of brokers' logs lacks, in words; empty: nothing."""
-    lacking = next((name for name in _IN_ALL_OR_NONE if 0 < table[name].null_count < len(table)), "")
-    if lacking:
-        return f"its column `{lacking}` lacks values"
+    some = [name for name in _IN_ALL_OR_NONE if table[name].null_count]
+    if some:
+        rows = table.filter(pc.not_equal(table["kind"], stored_kinds.LOG))
+        if lacking := next((name for name in some if 0 < rows[name].null_count < len(rows)), ""):
+            return f"its column `{lacking}` lacks values"
     states = table.filter(pc.is_in(table["kind"].cast(pa.string()), pa.array(STATES)))["state"].combine_chunks()
     if len(states) and any(
         pc.struct_field(states, name).null_count for name in ("transactional_id", "producer_id", "partitions")
