@@ -67,7 +67,7 @@ class Connect:
     """A source connector on distributed workers of Kafka Connect (docs/connect.md).
 
     version: of Kafka Connect
-    upgrades: versions that workers may change to during a run (the fault `connect-version`); from 3.0 on
+    upgrades: versions that workers may change to during a run (the fault `connect-version`); from 3.2 on
     workers: how many
     support: their `exactly.once.source.support`: of all, or of each one
     worker_settings: of the workers, laid over ours

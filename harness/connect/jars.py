@@ -16,7 +16,7 @@ from fencepost.harness.fetching.java import java
 from fencepost.harness.fetching.manifest import Manifest
 from fencepost.harness.fetching.store import Store, cache_dir
 
-OLDEST = (3, 0)  # what workers may be downgraded to; an older one was not tried
+OLDEST = (3, 2)  # what workers may be downgraded to; an older one was not tried
 _LOG = "1.7.36"
 _GROUP = "org.apache.kafka"
 _PARTS = ("connect-runtime", "connect-json")
@@ -47,7 +47,7 @@ def refusal(version: str, since: tuple[int, int] = EXACTLY_ONCE) -> str:
     if (int(match[1]), int(match[2])) >= since:
         return ""
     if since == OLDEST:
-        return f"Kafka Connect {version} is too old: workers may change to 3.0.0 or later"
+        return f"Kafka Connect {version} is too old: workers may change to 3.2.0 or later"
     return f"Kafka Connect {version} has no exactly-once sources (KIP-618); 3.3.1 is the first release with them that runs"
 
 

@@ -37,7 +37,7 @@ class WorkerRoll:
     def inject(self, cluster: ScalableCluster, values: Sequence[str], rng: Random) -> Receipt:
         """One round of restarts for each value, the workers in a random order; without values one that changes nothing.
 
-        Raises NoTarget when no worker runs.
+        Raises NoEffect when no worker runs.
         """
         role = "all workers" + "".join(f", {'then ' * bool(number)}{value}" for number, value in enumerate(values))
         with no_target_on_error(role):
