@@ -133,3 +133,28 @@ def test_meaningless_options_of_latency_are_refused(options):
 def test_meaningless_options_of_bandwidth_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         Bandwidth(**options)
+
+
+class Paused(FakeCluster):
+    """The machine pauses within some measurements, by their numbers from 0: datagrams behind the first come much later."""
+
+    def __init__(self, *paused):
+        super().__init__()
+        self.paused, self.measured = paused, 0
+
+    def measure(self, pairs, packets, size=64, within_s=1.0):
+        own = super().measure(pairs, packets, size, within_s)
+        late = 400.0 * (self.measured in self.paused)
+        self.measured += 1
+        return {pair: [ms if ms is None else ms + late * bool(at) for at, ms in enumerate(took)] for pair, took in own.items()}
+
+
+@pytest.mark.parametrize(("paused", "measured"), [((), 3), ((0,), 4), ((0, 1), 5), ((2,), 4), ((0, 3, 4), 6)])
+def test_a_pause_of_the_machine_is_taken_for_no_limit(paused, measured):
+    """Before, and after healing, links that seem narrow are measured again."""
+    cluster, fault = Paused(*paused), Bandwidth(target="broker:n1", links="servers", kbit_s=512)
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (True, "")
+    healed = fault.heal(cluster, receipt)
+    assert ("left" in healed.healing, healed.note) == (False, "")
+    assert cluster.measured == measured
