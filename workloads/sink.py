@@ -152,6 +152,9 @@ class Sink:
             raise ValueError("connector: in the place of a command, so only one of the two is given")
         if self.connector and (self.spares or self.image):
             raise ValueError("connector: its workers are processes, as many as `instances`: without `spares` and `image`")
+        alone = [name for name in ("upgrades", "plugins", "config") if getattr(self, name) and not self.connector]
+        if alone:
+            raise ValueError(f"{alone[0]}: is of a `connector`, which names none; give it, or leave {alone[0]} out")
         _ = self._store, self._outside, self._connect
 
     def _set(self, **values: Any) -> None:

@@ -120,6 +120,12 @@ def test_a_connector_is_in_the_place_of_a_command(options):
         Sink(**{**FILE_SINK, **options})
 
 
+@pytest.mark.parametrize("options", [{"upgrades": ("4.4.0",)}, {"plugins": ("a.jar",)}, {"config": {"tasks.max": 2}}])
+def test_what_is_of_a_connector_is_refused_without_one(options):
+    with pytest.raises(ValueError, match=rf"{next(iter(options))}: is of a `connector`"):
+        Sink(**options)
+
+
 ORDERS = {"value": '{"id": "{input}", "of": "{input}"}', "names_input_by": "json /id"}
 
 
