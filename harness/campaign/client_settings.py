@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,10 +13,10 @@ from fencepost.harness.system.client_settings import OBJECTS, passive
 OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id", "group.id"}  # decided by the harness
 
 
-def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[str, Any]) -> list[tuple[str, str]]:
+def refused_settings(kind: str, settings: Mapping[str, str], beneath: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Settings of a `producer` or `consumer` that librdkafka itself refuses: pairs of a key and its own words.
 
-    A client is made from each setting alone, to judge its name and value; then (producers) from all of them laid over those
+    A client is made from each setting alone, to judge its name and value; then from all of them laid over each of those
     `beneath`, to find what cannot stand together. No broker is named, so no connection is made, and nothing that a setting names
     is loaded, run or read (`harness.system.client_settings`).
     """
@@ -27,9 +27,10 @@ def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[st
         for key, text in alone.items()
         if text and "Failed to create" not in text
     ]
-    if kind == "producer" and not wrong and (together := _refusal(kind, {**beneath, **settings})):
-        wrong.append(("", f"librdkafka says: {together}"))
-    return wrong
+    if wrong:
+        return wrong
+    together = dict.fromkeys(_refusal(kind, {**passive(some), **settings}) for some in beneath)
+    return [("", f"librdkafka says: {text}") for text in together if text]
 
 
 def _suggested(kind: str, key: str, text: str) -> str:

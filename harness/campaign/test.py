@@ -37,6 +37,7 @@ from fencepost.harness.campaign.toml import Keys, as_text
 from fencepost.harness.campaign.vain_settings import in_vain
 from fencepost.harness.drivers import families
 from fencepost.harness.planning import schedule
+from fencepost.harness.planning.clients import member_settings, reader_settings
 from fencepost.harness.planning.derived_contract import derive
 from fencepost.harness.planning.plan import foreseen_contract
 from fencepost.harness.plugins import fault_validation, registry, services, validation
@@ -355,8 +356,7 @@ class _Rules:
         for key in sorted(OURS & settings.keys()):
             self.wrong((*keys, key), "is set by fencepost itself")
         usable = {key: as_text(value) for key, value in secrets.judged(settings).items() if key not in OURS}
-        beneath = self.producer_settings() if keys[-1] == "producer" else {}
-        for key, text in refused_settings(keys[-1], usable, beneath):
+        for key, text in refused_settings(keys[-1], usable, self.beneath(keys[-1])):
             self.wrong((*keys, key) if key else keys, text)
 
     def transaction_timeout(self) -> None:
@@ -369,6 +369,14 @@ class _Rules:
         if wanted.isdecimal() and most.isdecimal() and int(wanted) > int(most):
             keys = ("client", "producer", name) if name in self.test.producer else ("workload",)
             self.wrong(keys, f"{name} = {wanted}: brokers refuse more than their transaction.max.timeout.ms = {most}")
+
+    def beneath(self, kind: str) -> list[dict[str, Any]]:
+        """What lies beneath the test's own settings of its producers or consumers, for each kind of these."""
+        if kind == "producer":
+            return [self.producer_settings()]
+        members = member_settings(self.workload, self.test) if self.workload is not None else {}
+        kinds = [reader_settings(self.test), *([members] if members else [])]
+        return [{key: value for key, value in settings.items() if key not in self.test.consumer} for settings in kinds]
 
     def producer_settings(self) -> dict[str, Any]:
         """The workload's settings, beneath the test's own; none when the workload is wrong itself."""

@@ -31,12 +31,13 @@ class FinalReader:
         orders = self._control.orders
         starts, ends = orders["starts"], orders["ends"]
         deadline = time.monotonic() + orders["bound_s"]
-        number = 0
+        number, failed = 0, ""
         while not _covers(client.ends(), ends) and time.monotonic() < deadline and not self._control.stop.is_set():
             op = Operation.of(self._process, number, PlannedOperation(f="poll", mops=(("poll",),)))
             self._writer.invoke(op.process, op.number, "poll", op.value)
             outcome = self._workload.perform(op, client, run)
             self._writer.complete(outcome, op.process, op.number, "poll", op.value, errors=secrets.without_secrets(op.errors))
+            failed = op.errors[-1]["text"] if op.errors else ""
             number += 1
         reached = client.ends()
         value = {partition: [starts[partition], end, reached.get(partition, -1)] for partition, end in ends.items()}
@@ -44,6 +45,8 @@ class FinalReader:
         done = Outcome.OK if _covers(reached, ends) else Outcome.INFO
         self._writer.complete(done, self._process, number, "final-read", value, errors=[])
         client.close()
+        if done is not Outcome.OK and failed:
+            report({"note": secrets.mask(f"process {self._process} cannot read on: {failed}")})
         report({"final": done.value})
 
 

@@ -14,6 +14,8 @@ from fencepost.harness.drivers import families
 from fencepost.harness.drivers.families import Driver
 from fencepost.harness.plugins import registry
 
+SESSION, INTERVAL = "session.timeout.ms", "max.poll.interval.ms"
+SESSION_MS = 45_000  # librdkafka's default
 BENEATH: Mapping[str, Mapping[str, Any]] = {  # settings of drivers beneath the workload's and the test's settings
     "producer": {"linger.ms": 0, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200},
     "consumer": {
@@ -31,6 +33,17 @@ def member_settings(workload: Workload, test: Test) -> dict[str, Any]:
     return {**beneath, **test.consumer} if any(role.group for role in workload.roles()) else {}
 
 
+def reader_settings(test: Test) -> dict[str, Any]:
+    """The settings of consumers that are in no group.
+
+    librdkafka demands of these, too, that their sessions are no longer than `max.poll.interval.ms`.
+    """
+    interval, kind = str(test.consumer.get(INTERVAL, "")), test.readers or test.client
+    shorter = kind.partition("@")[0] == "librdkafka" and interval.isdecimal() and int(interval) < SESSION_MS
+    classic = str(test.consumer.get("group.protocol", "classic")).lower() == "classic"
+    return {**({SESSION: int(interval)} if shorter and classic else {}), **test.consumer}
+
+
 def client_plan(test: Test, producer: Mapping[str, Any], members: Mapping[str, Any] | None = None) -> ClientPlan:
     """The plan's entry of the clients.
 
@@ -40,7 +53,7 @@ def client_plan(test: Test, producer: Mapping[str, Any], members: Mapping[str, A
     return {
         **_named(test.client),
         "producer": _beneath("producer", test.client, producer),
-        "consumer": _beneath("consumer", test.readers or test.client, test.consumer),
+        "consumer": _beneath("consumer", test.readers or test.client, reader_settings(test)),
         "members": _beneath("consumer", test.client, members) if members else {},
         "readers": _named(test.readers) if test.readers else None,
         "recovery": test.recovery,

@@ -89,7 +89,7 @@ def test_reading_a_campaign_runs_no_program(program, tmp_path):
         "sasl.kerberos.kinit.cmd": str(made),
         "sasl.kerberos.keytab": "/dev/null",
     }
-    assert refused_settings("producer", settings, {}) == []
+    assert refused_settings("producer", settings, [{}]) == []
     External(bootstrap="a:1", settings=settings)
     assert not mark.exists()
 
@@ -99,7 +99,7 @@ def test_reading_a_campaign_opens_no_file(name, tmp_path):
     """A pipe would be waited for."""
     os.mkfifo(tmp_path / "pipe")
     settings = {"security.protocol": "ssl", name: str(tmp_path / "pipe")}
-    assert refused_settings("producer", settings, {}) == []
+    assert refused_settings("producer", settings, [{}]) == []
     External(bootstrap="a:1", settings=settings)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
@@ -115,7 +115,7 @@ def test_reading_a_campaign_asks_no_service():
             "sasl.oauthbearer.client.secret": "it",
             "sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{service.getsockname()[1]}/",
         }
-        assert refused_settings("producer", settings, {}) == []
+        assert refused_settings("producer", settings, [{}]) == []
         with pytest.raises(TimeoutError):
             service.accept()
 
@@ -137,6 +137,36 @@ def test_everything_else_is_judged_as_before():
     assert acting(settings) == ["ssl.ca.location"]
     assert passive(settings) == {"acks": "1", "enable.idempotence": "true"}
     assert passive({"security.protocol": "SSLL", "ssl.ca.location": "/a"}) == {"security.protocol": "SSLL"}
-    [(_, text)] = refused_settings("producer", settings, {})
+    [(_, text)] = refused_settings("producer", settings, [{}])
     assert "`acks` must be set to `all`" in text
     assert "No such configuration property" in refused_settings("producer", {"ssl.ca.locations": "a"}, {})[0][1]
+
+
+@pytest.mark.parametrize(
+    ("workload", "consumer", "words"),
+    [
+        ('kind = "pipeline", protocol = "consumer"', '"max.poll.interval.ms" = 8000', None),
+        ('kind = "transactions"', '"max.poll.interval.ms" = 8000', None),
+        ('kind = "pipeline"', '"max.poll.interval.ms" = 5000', "must be >= `session.timeout.ms`"),
+        (
+            'kind = "transactions"',
+            '"max.poll.interval.ms" = 8000, "session.timeout.ms" = 9000',
+            "must be >= `session.timeout.ms`",
+        ),
+        (
+            'kind = "pipeline", protocol = "consumer"',
+            '"session.timeout.ms" = 9000',
+            "not supported for `group.protocol=consumer`",
+        ),
+    ],
+)
+def test_settings_of_consumers_that_cannot_stand_together_are_a_mistake(tmp_path, workload, consumer, words):
+    text = f"workload = {{ {workload} }}\nclient = {{ consumer = {{ {consumer} }} }}"
+    if words is None:
+        assert read(tmp_path / "c.toml", text)
+        return
+    with pytest.raises(CampaignError) as caught:
+        read(tmp_path / "c.toml", text)
+    [mistake] = caught.value.mistakes
+    assert "client.consumer: librdkafka says: Failed to create consumer" in mistake
+    assert words in mistake

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import sys
 
+import confluent_kafka
 import pytest
 
 from fencepost.clusters.local import Local
@@ -109,3 +110,21 @@ def test_a_command_that_lists_a_store_and_is_not_there_is_a_mistake_too(monkeypa
         't: workload.listing: "no-listing"',
         't: workload.positions: "no-positions"',
     ]
+
+
+@pytest.mark.parametrize(
+    ("client", "consumer", "session"),
+    [
+        ("librdkafka", {"max.poll.interval.ms": 8000}, 8000),
+        ("librdkafka", {"max.poll.interval.ms": 60_000}, None),
+        ("librdkafka", {"max.poll.interval.ms": 8000, "session.timeout.ms": 6000}, 6000),
+        ("librdkafka", {"max.poll.interval.ms": 8000, "group.protocol": "consumer"}, None),
+        ("franz-go", {"max.poll.interval.ms": 8000}, None),
+        ("librdkafka", {}, None),
+    ],
+)
+def test_consumers_without_a_group_get_a_session_that_librdkafka_takes(client, consumer, session):
+    test = Test(name="t", client=client, consumer=consumer)
+    assert clients.reader_settings(test).get("session.timeout.ms") == session
+    if client == "librdkafka":
+        confluent_kafka.Consumer({"group.id": "g", **clients.reader_settings(test), "log_level": 0}).close()
