@@ -17,14 +17,14 @@ from fencepost.checkers.contract.common_occasions import DECIDING
 from fencepost.checkers.contract.common_rules import (
     ABORTED_IN_PART,
     COORDINATOR_CUT_OFF,
-    DECISIONS_ABORTED_IN_PART,
-    DECISIONS_CUT_OFF,
+    MARKERS_CUT_OFF,
+    MARKERS_DELETED,
     UNLESS_DECIDED,
     UNLESS_TRANSACTIONAL,
-    cut_off,
+    UNSURE_DECISIONS,
 )
 from fencepost.checkers.contract.needs import LOGS, OUTCOMES, SENDS, Needs
-from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
+from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
@@ -53,13 +53,7 @@ from fencepost.harness.api.promises import ATOMIC, FENCED, LIVE
 WORDS = {COMMIT: "COMMIT", ABORT: "ABORT"}
 NO_LATER = "no marker ended a transaction whose transactional id was initialised again later"
 NO_MARKERS = "the logs have no marker of a transaction that its coordinator decided"
-DELETED = Rule(
-    ALLOWED,
-    "the markers of a topic that was deleted are gone with it, and a leader of the new one takes records of open transactions",
-    {"topic_deletions": "has:records"},
-)
 EVIDENCE = Needs({LOGS}, "what is missing of the logs may have shown it")
-CUT_OFF = cut_off("markers may be gone, or the coordinator's decision")
 
 
 def _logs(run: RunView) -> tuple[StoredLogs, CoordinatorLog]:
@@ -170,10 +164,7 @@ def _place(coordinators: CoordinatorLog, transaction: int, partition: int) -> St
     promise=ATOMIC,
     rules=(
         UNLESS_DECIDED,
-        DELETED,
-        DECISIONS_ABORTED_IN_PART,
-        *CUT_OFF,
-        *DECISIONS_CUT_OFF,
+        *UNSURE_DECISIONS,
         Rule(
             FORBIDDEN, "a coordinator writes what it has decided to each partition of the transaction, and nothing else (KIP-98)"
         ),
@@ -265,10 +256,7 @@ def _split(run: RunView, rows: StoredRows) -> Ints:
     promise=ATOMIC,
     rules=(
         UNLESS_DECIDED,
-        DELETED,
-        DECISIONS_ABORTED_IN_PART,
-        *CUT_OFF,
-        *DECISIONS_CUT_OFF,
+        *UNSURE_DECISIONS,
         Rule(
             FORBIDDEN, "a leader takes records of a transaction only while it is under way for its coordinator (KIP-98, KIP-890)"
         ),
@@ -383,9 +371,9 @@ def _latest_begin(run: RunView, rows: StoredRows) -> Ints:
     promise=FENCED,
     rules=(
         UNLESS_TRANSACTIONAL,
-        DELETED,
+        MARKERS_DELETED,
         ABORTED_IN_PART,
-        *CUT_OFF,
+        *MARKERS_CUT_OFF,
         *COORDINATOR_CUT_OFF,
         Rule(
             FORBIDDEN,
@@ -489,10 +477,7 @@ def _overtaken_ms(rows: StoredRows, home: Ints, place: Ints) -> Ints:
     promise=LIVE,
     rules=(
         UNLESS_DECIDED,
-        DELETED,
-        DECISIONS_ABORTED_IN_PART,
-        *CUT_OFF,
-        *DECISIONS_CUT_OFF,
+        *UNSURE_DECISIONS,
         Rule(FORBIDDEN, "a partition that cannot be reached delays its own readers only: the others get their markers (KIP-98)"),
     ),
     evidence=EVIDENCE,

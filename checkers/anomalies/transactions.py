@@ -58,9 +58,8 @@ SWALLOWED = "swallowed"  # role of rows between the two steps of `torn-transacti
 # --------------------------------------------------------------------------------------------------
 def _explain_aborted(finding: Finding, text: FindingText) -> str:
     writer, reader = finding.records("sent")[0], finding.records("read")[0]
-    how = "was surely aborted" if text.run.transactional(np.array([writer.op]))[0] else "surely failed"
     return (
-        f"{text.name(writer.op)} {how}, yet {text.name(reader.op, capital=False)} "
+        f"{text.name(writer.op)} {text.outcome(writer.op)}, yet {text.name(reader.op, capital=False)} "
         f"read its record at {reader.place}{text.first_of(finding.records('read'), 'reads')}."
     )
 

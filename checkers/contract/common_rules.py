@@ -91,6 +91,14 @@ COORDINATOR_CUT_OFF = _coordinator_cut_off(transactional="true")
 ABORTED_IN_PART = _aborted_in_part(transactional="true")
 """Rule: allowed where operators abort open transactions on single partitions (KIP-664)."""
 DECISIONS_CUT_OFF, DECISIONS_ABORTED_IN_PART = _coordinator_cut_off(), _aborted_in_part()  # behind `UNLESS_DECIDED`
+MARKERS_DELETED = Rule(
+    ALLOWED,
+    "the markers of a topic that was deleted are gone with it, and a leader of the new one takes records of open transactions",
+    {"topic_deletions": "has:records"},
+)
+MARKERS_CUT_OFF = cut_off("markers may be gone, or the coordinator's decision")
+UNSURE_DECISIONS = (MARKERS_DELETED, DECISIONS_ABORTED_IN_PART, *MARKERS_CUT_OFF, *DECISIONS_CUT_OFF)
+"""Rules: allowed where the markers of a partition need not be what coordinators decided."""
 ACKED_ALONE = Rule(
     ALLOWED,
     "with acks=0 or 1 a leader acknowledges alone, and the next leader gives its offsets away again; what readers got is on all "

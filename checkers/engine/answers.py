@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.history.large_partitions import release_freed_memory
+from fencepost.checkers.history.scan import NO_OPERATIONS
 from fencepost.checkers.history.source import message
 from fencepost.checkers.model.arrays import Ints, distinct
 from fencepost.checkers.model.failures import RAISED, described
@@ -88,6 +89,7 @@ class Questions:
     resets: Resets
     moments: Ints
     gatherers: tuple[Gatherer, ...]
+    aborted: Ints = field(default_factory=lambda: NO_OPERATIONS)  # transactions of unknown outcome that the logs have aborted
 
     def final(self, partition: str) -> FinalRead:
         """The final read of a partition."""

@@ -28,7 +28,7 @@ from fencepost.checkers.engine.joined_answers import JoinedAnswers
 from fencepost.checkers.history.large_partitions import PackedParts, is_large, large_partition_lock
 from fencepost.checkers.history.part_files import StoredMessage, StoredPart, stored, stored_message
 from fencepost.checkers.history.positions import Positions
-from fencepost.checkers.history.scan import COLUMNS, PackedPart, pack, scan_columns, scan_locally
+from fencepost.checkers.history.scan import COLUMNS, NO_OPERATIONS, PackedPart, pack, scan_columns, scan_locally
 from fencepost.checkers.history.source import LocalSource, Source, from_message
 from fencepost.checkers.model import forks
 from fencepost.checkers.model.array_files import ArrayFiles
@@ -57,6 +57,7 @@ FEW_RECORDS = 4_000  # of a partition in a row group, below which it costs more 
 RECORDS_OF_A_PARTITION = 5_000  # that cost as much as a partition with few
 MOST_THREADS = 2  # that judge one large partition: each needs some memory of its own
 PartitionJudge = Callable[..., Iterator["PartitionResult | ExecutorMessage"]]
+Packing = Callable[[Iterator[pa.RecordBatch]], Iterator[tuple[str, PackedPart]]]
 
 
 @dataclass
@@ -102,15 +103,17 @@ def run_partition_checks(
     moments: Ints | None = None,
     gathered: GatheredMessages | None = None,
     here: bool = False,
+    aborted: Ints = NO_OPERATIONS,
 ) -> JobResult:
     """Run every partition check over every partition in one job. `gathered` gets the messages for run checks.
 
     here: this process and forks of it judge, without a session.
+    aborted: transactions of unknown outcome that the logs have aborted (history indices).
     """
     bare = tuple(replace(check, sift=None, resolve=None, explain=None) for check in checks)  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
     gathered = gathered or GatheredMessages()
-    questions = Questions(bare, dict(finals), settings, resets or Resets(), moments, tuple(gathered.gatherers))
+    questions = Questions(bare, dict(finals), settings, resets or Resets(), moments, tuple(gathered.gatherers), aborted)
     made = (
         _judged_here(history, questions)
         if here and isinstance(history, LocalSource)
@@ -152,8 +155,8 @@ class _Scanned(NamedTuple):
 def _scanned_here(history: LocalSource, questions: Questions) -> dict[str, _Scanned]:
     """All partitions by name."""
     if history.records_of_a_partition() < FEW_RECORDS:
-        return _small_partitions(scan_columns(history), questions)
-    groups = scan_locally(history)
+        return _small_partitions(scan_columns(history, aborted=questions.aborted), questions)
+    groups = scan_locally(history, questions.aborted)
     return {
         name: _Scanned(sum(part.size for part in parts) // PACKED_RECORD, partial(_of_parts, questions, name, parts))
         for name, parts in groups.items()
@@ -213,11 +216,13 @@ def _of_parts(
 def _judged_on_spark(spark: SparkSession, history: Source, questions: Questions, gathered: GatheredMessages) -> list[Any]:
     """The results of every partition, and of a short history all messages."""
     judge = partial(_judged, questions)
-    groups = _packed_here(history) if gathered.short else None
+    groups = _packed_here(history, questions.aborted) if gathered.short else None
     if groups is not None:
         return list(_judged_in_tasks(spark, groups, judge).collect())
     judge = partial(judge, of_large=_threads(spark))
-    return list(map(_from_file, gathered.of_job(partial(_scanned_and_judged, spark, history, judge), _shared_place(spark))))
+    packing = partial(pack, aborted=questions.aborted)
+    job = partial(_scanned_and_judged, spark, history, judge, packing)
+    return list(map(_from_file, gathered.of_job(job, _shared_place(spark))))
 
 
 def _shared_place(spark: SparkSession) -> liveness.TemporaryPlace | None:
@@ -229,19 +234,21 @@ def _shared_place(spark: SparkSession) -> liveness.TemporaryPlace | None:
     return liveness.TemporaryPlace("parts", Path(disk) if disk else None)
 
 
-def _scanned_and_judged(spark: SparkSession, history: Source, judge: PartitionJudge, folder: Path | None) -> RDD[Any]:
+def _scanned_and_judged(
+    spark: SparkSession, history: Source, judge: PartitionJudge, packing: Packing, folder: Path | None
+) -> RDD[Any]:
     """The results and messages of every partition, which the executors scan, shuffle and judge."""
     buckets = BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism
     if folder is None:
-        parts = history.map_batches(spark, COLUMNS, pack)
+        parts = history.map_batches(spark, COLUMNS, packing)
         return parts.partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, judge))
-    parts = history.map_batches(spark, COLUMNS, partial(_packed_into, folder))
+    parts = history.map_batches(spark, COLUMNS, partial(_packed_into, folder, packing))
     judged = parts.partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, partial(judge, folder=folder)))
     return judged.map(partial(_in_file, folder))
 
 
-def _packed_into(folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, StoredPart]]:
-    return stored(folder, pack(batches))
+def _packed_into(folder: Path, packing: Packing, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, StoredPart]]:
+    return stored(folder, packing(batches))
 
 
 def _in_file(folder: Path, outcome: Any) -> Any:
@@ -253,9 +260,9 @@ def _from_file(outcome: Any) -> Any:
     return pickle.loads(outcome.read()) if isinstance(outcome, StoredMessage) else outcome
 
 
-def _packed_here(history: Source) -> Mapping[str, Sequence[PackedPart]] | None:
+def _packed_here(history: Source, aborted: Ints) -> Mapping[str, Sequence[PackedPart]] | None:
     """The packed partitions of a history with few operations; None where they hold too many records."""
-    groups = scan_locally(history)
+    groups = scan_locally(history, aborted)
     return groups if _size(groups) <= MOST_BYTES_IN_TASKS else None
 
 

@@ -30,6 +30,7 @@ from fencepost.checkers.model.threads import results
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.applications import unreached_inputs
 from fencepost.checkers.pipeline.listed_transactions import questions_ended
+from fencepost.checkers.pipeline.logged_aborts import logged_aborts
 from fencepost.checkers.verdict import expectation
 from fencepost.checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
 from fencepost.checkers.verdict.evidence import shown
@@ -167,6 +168,8 @@ def view_of(
         state_partitions=_state_partitions(run.plan),
         topics=frozenset(run.plan["topics"]) if run.plan.get("topics") else None,
     )
+    if len(undone := logged_aborts(view)):
+        view.abort(undone)
     return OpenedRun(run, view, present, receipts)
 
 

@@ -63,12 +63,13 @@ class FindingText:
         if overview.status[at] == COMMITTED:
             return "was acknowledged as committed"
         if overview.status[at] == ABORTED:
-            return "was surely aborted"
+            return "was surely aborted" if overview.ok[at] or overview.failed[at] else f"{UNKNOWN}, and the logs have it aborted"
         return UNKNOWN
 
     def aborted(self, op: int) -> bool:
         """True if an operation is a transaction that surely failed."""
-        return self.outcome(op) == "was surely aborted"
+        at = self._at(op)
+        return bool(self.run.overview.txn[at] and self.run.overview.status[at] == ABORTED)
 
     def proven(self, op: int) -> str:
         """The reason why what is missing of an operation was promised, where its own outcome does not say so."""

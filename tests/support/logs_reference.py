@@ -315,3 +315,16 @@ def unlogged(rows, ops):
         if len(given) < returned[name]:
             found.add((STATE_LOG, records[-1]["state"]["producer_id"]))
     return found
+
+
+def undone(rows, ops):
+    """The indices of transactions of unknown outcome that the logs have aborted, and no log has committed."""
+    unknown = {(op["process"], op["op"]): op["index"] for op in ops if op["f"] == "txn" and op["type"] == "info"}
+    ends = {index: set() for index in unknown.values()}
+    for log in logs_of(rows).values():
+        for at, row in enumerate(log):
+            process, op, _ = record_ids.split_record_id(row["v"]) if row["v"] is not None else (None, None, None)
+            if (process, op) in unknown and row["transactional"]:
+                own = [other for other in log[at:] if other["kind"] in MARKERS and other["producer_id"] == row["producer_id"]]
+                ends[unknown[process, op]] |= {other["kind"] for other in own[:1]}
+    return sorted(index for index, kinds in ends.items() if kinds == {"ABORT"})

@@ -1,0 +1,121 @@
+"""Transactions of unknown outcome that the brokers' logs have aborted, and those of which the logs say nothing, or both."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from support import logs_reference
+from support.histories import KEPT, answer, finding
+from support.judging import no_session
+from support.log_model import LogModel, random_model
+
+from fencepost.checkers.verdict.judge import view_of
+from fencepost.harness.history.run_directory import open_run
+
+LOSSES = {"lost-write", "stale-read"}
+
+
+def story(**changes):
+    """A transaction of unknown outcome, which its coordinator aborts, over t-0@0 and t-1@0; a read_committed reader gets the one.
+
+    Another transaction commits above it, and the complete final read has that alone.
+    """
+    m = LogModel(2)
+    m.initialise(0, "id-0")
+    m.initialise(1, "id-1")
+    m.transaction(0, {"t-0": 1, "t-1": 1}, commit=False, answer="info")
+    m.h.ops[-1] |= {"intent": "commit", "decided": m.h.ops[-1]["end"] - 1, **changes}
+    m.h.poll(2, {"t-0": [0]})
+    m.transaction(1, {"t-0": 1, "t-1": 1})
+    m.h.final({"t-0": [2], "t-1": [2]}, uncommitted={"t-0": [0, 2], "t-1": [0, 2]})
+    return m
+
+
+def violated(m, folder, rows=None, contract=None):
+    document = m.judged(folder, rows, contract, checks=None)
+    return document, {row["name"] for row in document["properties"] if row["verdict"] == "violated"}
+
+
+def test_a_record_of_one_is_an_aborted_read_and_nothing_was_lost(tmp_path):
+    document, found = violated(story(), tmp_path)
+    assert "aborted-read" in found
+    assert not found & LOSSES
+    assert document["counts"]["aborted"] == 1
+    assert finding(document, "aborted-read")["sentence"] == (
+        "Transaction 1 of process 0 ended without a known outcome, and the logs have it aborted, yet poll 0 of process 2 read "
+        "its record at t-0@0."
+    )
+
+
+def test_nobody_who_reads_all_of_it_makes_it_committed(tmp_path):
+    m = story()
+    m.h.ops = m.h.ops[:-4]
+    m.h.final({"t-0": [0, 2], "t-1": [0, 2]})
+    document, found = violated(m, tmp_path)
+    assert found == {"aborted-read"}
+    assert answer(document, "lost-write")["verdict"] in KEPT
+
+
+@pytest.mark.parametrize("decision", ["COMMIT", None])
+def test_where_a_log_has_another_marker_or_none_it_committed_as_readers_say(tmp_path, decision):
+    m = story()
+    for row in m.of("ABORT"):
+        if decision is None:
+            m.rows.remove(row)
+        elif row["partition"] == "t-1":
+            row["kind"] = decision
+    _, found = violated(m, tmp_path)
+    assert "aborted-read" not in found
+    assert "lost-write" in found
+
+
+def test_one_replica_with_another_marker_is_enough_to_know_nothing(tmp_path):
+    m = story()
+    rows = [{**row, "kind": "COMMIT"} if row["kind"] == "ABORT" and row["node"] == "n3" else row for row in m.replicas()]
+    assert "aborted-read" not in violated(m, tmp_path, rows)[1]
+
+
+@pytest.mark.parametrize("which", [{"producer_id": 7}, {"offset": 0}])
+def test_a_marker_of_somebody_else_or_before_it_decides_nothing(tmp_path, which):
+    m = story()
+    for row in m.of("ABORT"):
+        if "producer_id" in which:
+            row |= which
+        else:
+            other = m.at(row["partition"], 0)
+            row["offset"] = row["first_offset"] = row["last_offset"] = 0
+            other["offset"] = other["first_offset"] = other["last_offset"] = 1
+    assert "aborted-read" not in violated(m, tmp_path)[1]
+
+
+@pytest.mark.parametrize("contract", [{"unclean_leader_election": "true"}, {"operator_aborts": "open"}, {"compaction": "true"}])
+def test_where_markers_need_not_be_what_was_decided_nothing_is_known(tmp_path, contract):
+    document, _ = violated(story(), tmp_path, contract=contract)
+    assert document["counts"]["aborted"] == 0
+
+
+def test_a_log_with_a_batch_that_cannot_be_read_says_nothing(tmp_path):
+    m = story()
+    for partition in ("t-0", "t-1"):
+        row = m.append(partition, "damaged batch", sent=False)
+        row["producer_id"] = 9
+    assert violated(m, tmp_path)[0]["counts"]["aborted"] == 0
+
+
+def test_without_a_word_of_commit_it_is_an_aborted_read_too(tmp_path):
+    """Its worker was killed: commit may have been called, and the marker says what came of it."""
+    assert "aborted-read" in violated(story(decided=None, end=None), tmp_path)[1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_logs_give_what_the_slow_twin_gives(tmp_path, seed):
+    m = random_model(seed + 40)
+    rng = Random(seed)
+    for op in m.h.ops:
+        if op["f"] == "txn" and rng.random() < 0.5:
+            op["type"] = "info"
+    rows = [row for row in m.replicas() if row["kind"] not in ("COMMIT", "ABORT") or rng.random() < 0.9]
+    m.judged(tmp_path, rows)
+    view = view_of(open_run(tmp_path), no_session, here=True).view
+    assert view.undone.tolist() == logs_reference.undone(rows, m.h.ops)
