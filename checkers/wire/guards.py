@@ -122,6 +122,12 @@ NAMED_LAST = Guard(
     "KIP-360 (InitProducerId); KIP-890 (EndTxn)",
     lambda s: s.request.named == s.state.last and s.request.producer != NO_PRODUCER,
 )
+ONE_BEFORE = Guard(
+    "one epoch before",
+    "the request has the epoch before the current one, of the same producer id",
+    "KAFKA-20785",
+    lambda s: (s.request.producer, s.request.epoch) == (s.state.producer, s.state.epoch - 1),
+)
 ANSWERED_CURRENT = Guard(
     "current epoch answered",
     "the answer has the current producer id and epoch",

@@ -374,6 +374,15 @@ KNOWN_BREACHES: Sequence[Transition] = (
         guards=(g.NAMED_LAST, g.SECOND_PROTOCOL, g.BY_DIRECTION, g.COMMITS),
         answers=(STATE,),
     ),
+    Transition(
+        name="abort by an instance that was replaced",
+        sentence="Kafka 4.4.0 takes it for a repeated EndTxn, the other way: another instance has raised the epoch by one",
+        source="as KAFKA-20785",
+        apis=(Api.END,),
+        phases=COMMITTED,
+        guards=(g.ONE_BEFORE, g.SECOND_PROTOCOL, g.BY_DIRECTION, g.ABORTS),
+        answers=(STATE,),
+    ),
 )
 """Exchanges that no transition allows, and of which it is known why a release of Kafka makes them. No part of the machine."""
 EXPIRATION = "expiration"

@@ -133,7 +133,12 @@ def table_(
     results: Results = None,
     only: Annotated[str, typer.Option("--only", metavar="CAMPAIGN", help="Only the runs of this campaign.")] = "",
     record: Annotated[
-        Path | None, typer.Option("--record", metavar="FILE", help="Add the runs to this record (CSV), and print its table.")
+        Path | None,
+        typer.Option(
+            "--record",
+            metavar="FILE",
+            help="Add the runs, with their newest verdicts, to this record (CSV), and print its table.",
+        ),
     ] = None,
     recorded: Annotated[
         Path | None, typer.Option("--recorded", metavar="FILE", help="Print the table of this record, and read no runs.")

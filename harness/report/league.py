@@ -93,15 +93,17 @@ def read(path: Path) -> list[RecordedRun]:
 
 
 def record(path: Path, runs: Iterable[Run]) -> tuple[int, int]:
-    """Add the runs that a record does not have yet, and write it in its order; the numbers of new ones, and of all."""
+    """Add the runs that a record does not have yet, with their newest verdict those that it has, and write it in its order; the
+    numbers of new ones, and of all.
+    """
     rows = read(path) if path.exists() else []
     known = {(row.date, row.run) for row in rows}
-    new = [row for run in runs if (row := recorded(run)) and (row.date, row.run) not in known]
-    every = sorted([*rows, *new])
+    given = {(row.date, row.run): row for run in runs if (row := recorded(run)) and row.run}  # of old runs only a row is left
+    every = sorted([*(row for row in rows if (row.date, row.run) not in given), *given.values()])
     out = StringIO()
     csv.writer(out, lineterminator="\n").writerows([COLUMNS, *map(astuple, every)])
     write_text(path.parent, path.name, out.getvalue())
-    return len(new), len(every)
+    return len(given.keys() - known), len(every)
 
 
 def cell(rows: Sequence[RecordedRun]) -> str:

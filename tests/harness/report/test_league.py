@@ -45,6 +45,9 @@ def test_a_run_is_recorded_once(run, tmp_path):
     assert league.record(record, runs) == (2, 2)
     assert league.record(record, runs) == (0, 2)
     assert league.read(record) == [row(run="a"), row("invalid", "duplicate reprocessed", "b")]
+    (runs[0].directory / "verdict.json").write_text(json.dumps({"schema": 1, "verdict": "valid", "run": "b", "properties": []}))
+    assert league.record(record, [open_run(runs[0].directory)]) == (0, 2), "it was judged again"
+    assert league.read(record) == [row(run="a"), row(run="b")]
 
 
 def test_a_cell_says_how_many_of_how_many_and_how_little_that_says():
