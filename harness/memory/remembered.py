@@ -30,10 +30,28 @@ class Remembered:
     day: date = date.min
 
     def __str__(self) -> str:
+        return f"{self.finding.anomaly}, fingerprint {self.finding.fingerprint}" + (f": {self.words}" if self.words else "")
+
+    @property
+    def words(self) -> str:
+        """What is remembered, in words; empty: nothing."""
         parts = [str(self.history)] if self.history else []
         if self.entry:
             parts.append(self.entry.on(self.day))
-        return f"{self.finding.anomaly}, fingerprint {self.finding.fingerprint}" + ": " * bool(parts) + "; ".join(parts)
+        return "; ".join(parts)
+
+
+def sentences(remembered: Iterable[Remembered]) -> tuple[str, ...]:
+    """What is remembered of findings, those of which it is the same in one sentence."""
+    groups: dict[str, list[Remembered]] = {}
+    for one in remembered:
+        groups.setdefault(one.words, []).append(one)
+    return tuple(str(group[0]) if len(group) == 1 else _of_several(words, group) for words, group in groups.items())
+
+
+def _of_several(words: str, group: Iterable[Remembered]) -> str:
+    names = ", ".join(f"{one.finding.anomaly} {one.finding.fingerprint}" for one in group)
+    return f"fingerprints, {words}: {names}" if words else f"fingerprints: {names}"
 
 
 def remembered_of(run: Run, results: Path, known: Known) -> tuple[Remembered, ...]:

@@ -13,6 +13,7 @@ from fencepost.harness.api.values import Property, Verdict
 from fencepost.harness.api.verdict_document import judgement_terms
 from fencepost.harness.api.words import plural
 from fencepost.harness.history.roster import CUT_OFF
+from fencepost.harness.memory.remembered import sentences
 from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.panels import faults
 from fencepost.harness.report.text import at, duration, number, plain
@@ -63,7 +64,7 @@ def fields(run: ReportData) -> dict[str, Any]:
         "tiles": tiles(run),
         "lacks": lacks(run),
         "notes": run.notes,
-        "remembered": tuple(map(str, run.remembered)),
+        "remembered": sentences(run.remembered),
     }
 
 

@@ -13,8 +13,9 @@ from support import report_example as example
 from fencepost.harness.api import CampaignError
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.memory.known import NOTHING_KNOWN, judge_known, known_document, known_of, read_known, unmatched, with_known
-from fencepost.harness.memory.remembered import remembered, remembered_of
+from fencepost.harness.memory.remembered import Remembered, remembered, remembered_of, sentences
 from fencepost.harness.memory.rows import FindingRow, RunRow, finding_rows, row_of
+from fencepost.harness.memory.standing import History, Standing
 from fencepost.harness.report import render
 
 TODAY = date(2026, 11, 25)
@@ -255,3 +256,18 @@ def test_a_report_of_a_run_without_findings_reads_no_other_run(tmp_path, monkeyp
     directory = example.RUNS["valid"](tmp_path / "results" / "first" / "20261121T010000Z-run1")
     monkeypatch.setattr("fencepost.harness.memory.index.rows", lambda root: pytest.fail("read"))
     assert remembered_of(open_run(directory), tmp_path / "results", NOTHING_KNOWN) == ()
+
+
+def test_findings_of_which_the_same_is_remembered_are_in_one_sentence():
+    rows = [
+        FindingRow(id=1, anomaly=name, fingerprint=mark * 12, sentence="") for name, mark in (("a", "1"), ("b", "2"), ("c", "3"))
+    ]
+    over = [History(row.fingerprint, Standing.NEW, 1, 1, "2026-11-30", "2026-11-30") for row in rows[:2]]
+    known = History("3" * 12, Standing.KNOWN, 2, 2, "2026-11-29", "2026-11-30")
+    made = [*(Remembered(row, history) for row, history in zip(rows[:2], over, strict=True)), Remembered(rows[2], known)]
+    assert sentences(made) == (
+        f"fingerprints, new: there is no earlier round: a {'1' * 12}, b {'2' * 12}",
+        f"c, fingerprint {'3' * 12}: known (on 2 of 2 rounds, since 2026-11-29)",
+    )
+    assert sentences([Remembered(row) for row in rows[:2]]) == (f"fingerprints: a {'1' * 12}, b {'2' * 12}",)
+    assert sentences(()) == ()
