@@ -25,6 +25,7 @@ from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.listed_transactions import (
+    NEVER_QUIET,
     NO_ANSWER,
     NO_LISTING,
     NO_RECEIPTS,
@@ -59,8 +60,10 @@ def _result(run: RunView, compared: int, rows: dict[str, Any]) -> CheckResult:
     """The result of a check, with what was missing where nothing was compared."""
     if rows and run.clocks is None:
         return CheckResult(compared, unknown=NO_RECEIPTS.format(count=len(rows["op"])))
-    listed = run.shared(has_questions)
-    silent = listed and not run.shared(listings)
+    listed, answers = run.shared(has_questions), run.shared(listings)
+    silent = listed and not answers
+    if answers and not any(answer.quiet for answer in answers):
+        return CheckResult(0, lacking=NEVER_QUIET)  # nothing could have been found
     return CheckResult(compared, rows, "" if listed else NO_LISTING, unknown=NO_ANSWER if silent else "")
 
 

@@ -28,6 +28,7 @@ COLUMNS = ("index", "f", "type", "time", "end", "detail")
 NO_LISTING = "nobody asked which transactions are open (no `list-transactions` operation)"
 NONE_OPEN = "no transaction was open when coordinators and leaders were asked"
 NO_RECEIPTS = "whether a broker's clock was ahead is not known, for receipts of faults are missing ({count} findings)"
+NEVER_QUIET = "whenever coordinators and leaders were asked, a fault had been active shortly before, or a clock was wrong"
 NO_ANSWER = "no question which transactions are open was answered by every broker, some seconds after a fault"
 
 

@@ -303,6 +303,18 @@ def test_one_answer_or_answers_right_after_a_fault_prove_nothing(tmp_path, field
     assert judged(tmp_path, h)[0] == []
 
 
+def test_answers_that_all_come_right_after_a_fault_compare_nothing(tmp_path):
+    """A wrong clock that is never set right makes all of them such answers."""
+    h = killed()
+    for at_s in (5, 60):
+        listing(h, at_s, [stated()], quiet_s=1)
+    document = judged(tmp_path, h)[1]
+    for name in ("hanging-transaction", "misreported-transaction"):
+        assert (answer(document, name)["verdict"], answer(document, name)["compared"]) == ("not exercised", 0)
+    listing(h, 70, quiet_s=9)
+    assert answer(judged(tmp_path, h)[1], "hanging-transaction")["verdict"] == "held"
+
+
 @pytest.mark.parametrize(("process", "guilty"), [(1, True), (0, False)])
 def test_a_client_that_was_killed_is_fenced_by_the_next_that_commits(tmp_path, process, guilty):
     h = killed()
