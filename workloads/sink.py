@@ -55,7 +55,8 @@ OF_ITEMS = tuple(how for how in HOWS if how not in ("header", "key"))
 class Sink:
     """A program of your own that writes what it reads to a store of its own (docs/sinks.md).
 
-    command: what runs an instance, as of `application`; the default is a sink to SQLite that comes along
+    command: what runs an instance, as of `application`; the default is a sink to SQLite that comes along, or with an `image` what
+        that runs by itself
     database: where `listing` and `positions` are queries: `sqlite:FILE`, in FENCEPOST_STORE unless it is absolute, or
         `postgresql://...`, asked by psql; empty: they are commands. In these three `{service.NAME}`, `{service.NAME.host}` and
         `{service.NAME.port}` are the address of an outside service that the cluster declares
@@ -131,6 +132,8 @@ class Sink:
 
     def __post_init__(self) -> None:
         demand_bounds(self)
+        if self.image and self.command == BUILT_IN and not self.connector:
+            self._set(command="")  # what the image runs by itself
         if self.command == BUILT_IN and not (self.listing or self.database or self.connector):
             self._set(database="sqlite:store.db", listing=BUILT_IN_LISTING, positions=self.positions or BUILT_IN_POSITIONS)
         if not self.listing:

@@ -176,7 +176,9 @@ class DockerCluster(BrokerEnvironment, BehindProxies):
     ) -> WorkerProcess:
         if client in self._programs:
             self._programs[client].kill()
-        settings = {**self._joined(client, [mount(directory)]), "environment": dict(environment), "read_only": False}
+        store = environment.get("FENCEPOST_STORE")  # of a sink, which its instances share
+        mounts = [mount(place) for place in (directory, *([Path(store)] if store else []))]
+        settings = {**self._joined(client, mounts), "environment": dict(environment), "read_only": False}
         name = self._name(f"{client}-image")
         container = Container(
             self._resources.client, name, image, list(argv), LogFile(self._run_dir, str(log.relative_to(self._run_dir))), settings

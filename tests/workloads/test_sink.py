@@ -126,6 +126,13 @@ def test_what_is_of_a_connector_is_refused_without_one(options):
         Sink(**options)
 
 
+def test_an_image_runs_what_it_runs_by_itself():
+    sink = Sink(image="my-sink:1", database="sqlite:store.db", listing="SELECT input FROM items")
+    assert (sink.program.image, sink.program.command) == ("my-sink:1", ())
+    with pytest.raises(ValueError, match="listing: "):
+        Sink(image="my-sink:1")
+
+
 ORDERS = {"value": '{"id": "{input}", "of": "{input}"}', "names_input_by": "json /id"}
 
 

@@ -400,6 +400,7 @@ def seen(kafka_image, tmp_path_factory):
 WAIT = """
 public class Wait {
   public static void main(String[] arguments) throws Exception {
+    java.nio.file.Files.writeString(java.nio.file.Path.of(System.getenv("FENCEPOST_STORE"), "items"), "1");
     System.out.println(System.getenv("FENCEPOST_INPUT") + " " + System.getenv("FENCEPOST_DIRECTORY_OF_OURS"));
     Thread.sleep(60_000);
   }
@@ -409,8 +410,10 @@ public class Wait {
 
 def a_program_beside_its_worker(cluster, image, run):
     """An image at a client node: what it says, the node's states while it is frozen and thawed, and how both end by a kill."""
-    directory, log, own = run / "data" / "c1", run / "logs" / "c1.log", {"FENCEPOST_INPUT": "in"}
+    directory, log, store = run / "data" / "c1", run / "logs" / "c1.log", run / "data" / "store"
+    own = {"FENCEPOST_INPUT": "in", "FENCEPOST_STORE": str(store)}
     directory.mkdir(parents=True)
+    store.mkdir()
     (directory / "Wait.java").write_text(WAIT)
     with cluster.spawn("c1", ["sleep", "60"]) as worker:
         program = cluster.run_image("c1", image, ["java", str(directory / "Wait.java")], own, log, directory)
@@ -420,7 +423,8 @@ def a_program_beside_its_worker(cluster, image, run):
         cluster.resume("c1")
         states.append(poll_until(lambda: cluster.process_state("c1"), lambda state: state != "T", 20.0))
         cluster.kill("c1")
-        return {"log": log.read_text(), "states": states, "ended": [program.wait(30), worker.wait(30)]}
+        ended = [program.wait(30), worker.wait(30)]
+        return {"log": log.read_text(), "states": states, "ended": ended, "stored": (store / "items").read_text()}
 
 
 @pytest.mark.cluster
@@ -430,6 +434,7 @@ def test_an_image_is_one_node_with_its_worker_and_sees_what_it_is_given(seen):
     assert program["states"][0] == "T"
     assert program["states"][1] != "T"
     assert program["ended"] == [137, 137]
+    assert program["stored"] == "1", "the store of a sink is a directory of this machine"
 
 
 @pytest.mark.cluster
