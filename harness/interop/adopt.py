@@ -201,9 +201,9 @@ def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap
     for block in parsed_blocks:
         for f, line in block.unknown_functions.items():
             first.setdefault(f, line)
+    why = "are not of Kafka's workload; all are left out, and what they did is not known"
     return [
-        Gap(file=path.name, line=line, why=f"operations `{f}` are not of Kafka's workload; all are left out")
-        for f, line in first.items()
+        Gap(file=path.name, line=line, why=f"operations `{f}` {why}", evidence=WORKERS_LINE) for f, line in first.items()
     ]
 
 
