@@ -7,9 +7,11 @@ columns (`harness.api.history`), so that what is read fits into the tables.
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -23,6 +25,7 @@ from fencepost.harness.api.evidence import HistoryFile
 from fencepost.harness.api.files import regular
 
 GZIP = b"\x1f\x8b"
+MARK = b"\xef\xbb\xbf"  # a byte order mark, as some editors put before UTF-8
 FORMAT = "fencepost-history"
 LONGEST_HEADER = 1 << 16
 SPACE = 0x20  # no white space comes after it
@@ -130,7 +133,7 @@ def numbered(content: bytes, span: Span | None = None) -> Iterator[tuple[int, by
 
     Blank lines that follow one another are one entry, with the number of the last: there may be a thousand million.
     """
-    number, start, stop = span or Span(0, 0, len(content))
+    number, start, stop = span or Span(0, len(MARK) if content.startswith(MARK) else 0, len(content))
     for match in _LINES.finditer(content, start, stop):
         raw = match[0]
         if count := 1 if raw[0] > SPACE else line_count(raw):
@@ -308,6 +311,30 @@ def decoded(raw: bytes) -> tuple[str, Any]:
     return which, line
 
 
+def demand_names_once(raw: bytes, nested: bool = True) -> None:
+    """Raises ValueError for an object of JSON with a name twice: a decoder keeps the last value, and nobody knows which is meant.
+
+    nested: look at the objects within, too.
+    """
+    parts = raw.split(b'"')
+    names = [text for text, behind in zip(parts[1::2], parts[2::2], strict=False) if b":" in behind]  # where nothing is escaped
+    if len(set(names)) == len(names) and b"\\" not in raw:
+        return
+    try:
+        outermost = json.loads(raw, object_pairs_hook=_pairs_once if nested else list, parse_int=str, parse_float=str)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not nested:
+        _pairs_once(outermost)
+
+
+def _pairs_once(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    names = [name for name, _ in pairs]
+    if twice := next((name for name, count in Counter(names).items() if count > 1), None):
+        raise ValueError(f"it has the name {twice[:40]!r} twice")
+    return pairs
+
+
 def is_documented(f: str | None, outcome: str | None, detail: str) -> bool:
     """Return whether the `detail` of a row is what docs/history.md says of its function."""
     try:
@@ -353,7 +380,7 @@ def history_file(directory: Path, place: str) -> HistoryFile:
     try:
         with _unpacked(reading(directory, place)) as file:
             for _ in range(2):
-                raw = file.readline(LONGEST_HEADER)
+                raw = file.readline(LONGEST_HEADER).removeprefix(MARK)
                 which, line = decoded(raw)
                 if which == HEADER:
                     history = replace(history, run=line.run, slot=line.slot, node=line.node, role=line.role)

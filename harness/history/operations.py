@@ -34,6 +34,7 @@ from fencepost.harness.history.lines import (
     Poll,
     Send,
     decoded,
+    demand_names_once,
     line_count,
 )
 
@@ -68,7 +69,7 @@ class FileReading:
         self._begun: dict[int | None, Row] = {}  # by process: what its process line says; None: the last such line
         self._open: dict[int, Row] = {}  # by process: the operation that was invoked
         self._last: dict[int, tuple[int, int]] = {}  # by process: the number of its last operation, and the last time known
-        self._taken: set[tuple[int, int]] = set()  # process and number of operations, where numbers may come in any order
+        self._taken: dict[tuple[int, int], Row] = {}  # by process and number, where operations may come in any order
         self._damaged: list[tuple[int, str]] = []  # lines since the last good one
         self._skipped = self._suspicious = False  # lines are left out: since the last good one, or anywhere before
         self._repeated = False  # some operation is there twice
@@ -86,6 +87,8 @@ class FileReading:
             return
         try:
             which, line = decoded(raw)
+            if not self._ours:
+                demand_names_once(raw)
         except ValueError as error:
             self._damaged.append((number, f"not understood: {error}" if raw.endswith(b"\n") else CUT_OFF))
             self._suspicious = True
@@ -164,7 +167,7 @@ class FileReading:
         self._settle(line)
         row = self._row(line, line.time, line.intent)
         if row is not None:
-            self._open[line.process] = row
+            self._open[line.process] = self._take(line, row)
         self._last[line.process] = (line.op, line.time)
 
     def _completed(self, line: Any) -> None:
@@ -198,7 +201,7 @@ class FileReading:
         aborted = line.type == Outcome.OK.value and line.decided is None
         row = self._row(line, earliest, ("abort" if aborted else "commit") if line.f == "txn" else None)
         if row is not None:
-            self.rows.append(self._completion(row, line))
+            self.rows.append(self._take(line, self._completion(row, line)))
 
     def _completion(self, row: Row, line: Any) -> Row:
         """The operation with its completion; in a history of others also that it does not say what its polls returned."""
@@ -220,10 +223,22 @@ class FileReading:
         again = line.op <= self._last.get(line.process, (-1, 0))[0] if self._ours else operation in self._taken
         if again:
             self._repeated = True
-            self._add(f"operation {line.op} of process {line.process} is there twice", line=self._number)
+            which = f"operation {line.op} of process {line.process}"
+            if self._ours or _is_the_same(self._taken[operation], line):
+                self._add(f"{which} is there twice", line=self._number)
+            elif line.type != "invoke" and self._taken[operation].get("end") is None:
+                self._contradicted(f"{which} ends after another of the process has begun")
+            else:
+                self._contradicted(f"{which} is there twice, and not the same")
         elif not self._ours:
-            self._taken.add(operation)
+            self._taken[operation] = {}
         return again
+
+    def _take(self, line: Any, row: Row) -> Row:
+        """The row of an operation, remembered where it may come again."""
+        if not self._ours:
+            self._taken[line.process, line.op] = row
+        return row
 
     def _compare(self, row: Row, planned: Mapping[int, str], sent: Mapping[int, str]) -> None:
         """A completion that does not name all sends of its invocation, or not where they went: in a history of others their fate
@@ -305,6 +320,15 @@ class FileReading:
 def _sent(row: Row) -> dict[int, str]:
     """The identities of the records that an operation sends, each with its partition."""
     return {mop[2]: mop[1] for mop in row["mops"] if mop[0] == 0}
+
+
+def _is_the_same(row: Row, line: Any) -> bool:
+    """True if a further line of an operation says what the first of its kind did."""
+    if not row:
+        return False
+    if line.type == "invoke":
+        return bool(row["f"] == line.f) and _sent(row) == _sent(_micro_operations(line.value))
+    return bool(row["type"] == line.type and row["end"] == line.time and row["mops"] == _mops(line.value))
 
 
 def _unheard(f: str, value: Any) -> bool:

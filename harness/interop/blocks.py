@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fencepost.harness.api.files import fits_in_memory
-from fencepost.harness.history.lines import opened
+from fencepost.harness.history.lines import MARK, opened
 
 BLOCK = 8 << 20
 LONGEST_LINE = 256 << 20  # bytes; what is longer is no operation
-MARK = b"\xef\xbb\xbf"  # a byte order mark, as some editors put before UTF-8
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|\\.|;[^\n]*|[\[({]|[\])}]', re.DOTALL)
 _BETWEEN = re.compile(rb"[ ,\n\r\t]+|;[^\n]*")
 _TEXT_OR_COMMENT = re.compile(rb'("(?:[^"\\]|\\.)*"|\\.)|;[^\n]*', re.DOTALL)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.history.lines import opened
+from fencepost.harness.interop.blocks import unmarked
 
 FORM = "a line is thread, microseconds since the line before, command and arguments, separated by tabs"
 FIRST = re.compile(
@@ -42,7 +43,7 @@ def log_lines(path: Path, damage: list[Gap]) -> Iterator[LogLine]:
     """The lines of a log in order; those that cannot be read go to `damage`. Raises OSError, EOFError."""
     time_us = 0
     with opened(path) as file:
-        for number, raw in enumerate(file, 1):
+        for number, raw in enumerate(unmarked(file), 1):
             text = raw.decode("utf-8", errors="replace").rstrip("\r\n")
             match, whole = _LINE.fullmatch(text), raw.endswith(b"\n")
             if match is None or not whole:

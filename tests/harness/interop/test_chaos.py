@@ -166,6 +166,11 @@ def test_the_content_tells_the_format_and_a_lawful_log_accuses_nobody(tmp_path, 
     assert history.damage == []
 
 
+def test_a_byte_order_mark_and_ends_of_lines_as_editors_write_them(tmp_path):
+    history = adopted("\ufeff" + log(READS_WRITES).replace("\n", "\r\n"), tmp_path, "workload.log")
+    assert (history.damage, [row["f"] for row in history.rows].count("send")) == ([], 3)
+
+
 @pytest.mark.parametrize("name", LOGS)
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.nightly)])
 def test_a_lawful_log_without_some_line_accuses_nobody(tmp_path, name, step):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pyarrow as pa
@@ -227,6 +228,50 @@ def test_a_process_that_begins_at_two_levels(tmp_path, again):
     (tmp_path / "twice").mkdir()
     document = of_lines(tmp_path / "twice", [*lines[:again], other, *lines[again:]])
     is_unknown(document, "begins once more, and at another isolation level")
+
+
+FAILED = {"type": "fail", "process": 0, "op": 0, "f": "txn", "time": 9, "value": [["send", "t-0", 0, 0, 3, 4]]}
+
+
+@pytest.mark.parametrize("first", ["ok", "fail"])
+def test_two_completions_of_one_operation(tmp_path, first):
+    """What it sent was acknowledged, or surely aborted: by one of the two lines."""
+    lines = as_lines()
+    both = [lines[3], FAILED] if first == "ok" else [FAILED, lines[3]]
+    is_unknown(of_lines(tmp_path, [*lines[:3], *both, *lines[4:]]), "is there twice, and not the same")
+
+
+def test_an_operation_that_ends_after_another_of_its_process_has_begun(tmp_path):
+    lines = as_lines()
+    second = [{**line, "op": 1, "value": [["send", "t-1", 4096]]} for line in lines[2:4]]
+    is_unknown(of_lines(tmp_path, [*lines[:3], second[0], FAILED, *lines[4:]]), "ends after another of the process has begun")
+
+
+@pytest.mark.parametrize(
+    ("once", "twice"),
+    [
+        ('"type": "ok", "process": 0,', '"type": "ok", "process": 0, "type": "fail",'),
+        ('"time": 9,', '"time": 9, "t\\u0069me": 8,'),
+        ('{"t-0": [[0, 0]]}', '{"t-0": [[0, 7]], "t-0": [[0, 0]]}'),
+    ],
+    ids=["an outcome", "an escaped name", "a partition"],
+)
+def test_a_name_that_an_object_has_twice(tmp_path, once, twice):
+    """A decoder keeps the last: nobody knows which is meant."""
+    text = "".join(json.dumps(line) + "\n" for line in as_lines())
+    assert text.count(once) == 1
+    (tmp_path / "mine.jsonl").write_text(text.replace(once, twice))
+    document = judge(open_run(Adopted(tmp_path / "mine.jsonl", tmp_path / "run").dir), here=True)
+    is_unknown(document, "twice")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "packed"])
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n"], ids=["lf", "crlf"])
+def test_a_byte_order_mark_and_ends_of_lines_as_editors_write_them(tmp_path, pack, ending):
+    text = b"".join(json.dumps(line).encode() + ending for line in as_lines())
+    (tmp_path / "mine.jsonl").write_bytes(pack(b"\xef\xbb\xbf" + text))
+    adopted = Adopted(tmp_path / "mine.jsonl", tmp_path / "run")
+    assert (adopted.damage, judge(open_run(adopted.dir), here=True)["verdict"]) == ([], "valid")
 
 
 def of_lines(folder, lines):
