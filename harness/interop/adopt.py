@@ -197,14 +197,15 @@ def _backward(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
 
 
 def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
+    """The gaps of operations of no known f: they may have moved consumers, and with a value sent or polled what it names."""
     first: dict[str, int] = {}
     for block in parsed_blocks:
         for f, line in block.unknown_functions.items():
             first.setdefault(f, line)
     why = "are not of Kafka's workload; all are left out, and what they did is not known"
-    return [
-        Gap(file=path.name, line=line, why=f"operations `{f}` {why}", evidence=WORKERS_LINE) for f, line in first.items()
-    ]
+    values = set[str]().union(*(block.unknown_values for block in parsed_blocks))
+    held = {f: WORKERS_LINE if f in values else (Evidence.POSITIONS,) for f in first}
+    return [Gap(file=path.name, line=line, why=f"operations `{f}` {why}", evidence=held[f]) for f, line in first.items()]
 
 
 def _what_else(parsed_blocks: list[ParsedBlock]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fencepost.harness.api.evidence import Evidence, Gap
 from fencepost.harness.interop.jepsen.operation_rows import OperationRows
 from fencepost.harness.interop.jepsen.parsed_blocks import NOT_UNDERSTOOD, ParsedBlock, PlacedEvent
-from fencepost.harness.interop.jepsen.planned_sends import WORKERS_LINE, compared
+from fencepost.harness.interop.jepsen.planned_sends import WORKERS_LINE, compared, without_invocation
 
 
 class Joining:
@@ -34,8 +34,7 @@ class Joining:
         if process in self._open:
             self._close(*self._open.pop(process), completion)
             return
-        why = "its invocation is missing; it is judged as if it began when it ended"
-        self.damage.append(Gap(file=self._file, line=completion.line, why=why, evidence=(Evidence.SENDS,)))
+        self.damage.append(without_invocation(self._file, completion.line, (Evidence.SENDS,)))
         self._close(number, completion, completion)
 
     def _close(self, number: int, invoked: PlacedEvent, completed: PlacedEvent | None) -> None:

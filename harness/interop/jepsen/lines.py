@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from fencepost.harness.api.values import whole_number
-from fencepost.harness.history.lines import Int64
+from fencepost.harness.history.lines import Int64, demand_names_once
 from fencepost.harness.interop.jepsen import edn
 
 MOST_SHAPES, MOST_ERRORS = 16, 10_000
@@ -108,6 +108,7 @@ class JsonLines:
 
     def event(self, line: bytes) -> Event:
         got = self._line(line)
+        demand_names_once(line, nested=False)  # a poll's map with a key twice is read as pairs
         error = bytes(got.error)
         failure = self._errors.as_json(error) if error else ""
         f, process = function_name(got.f), process_of(got.process)
@@ -150,9 +151,14 @@ def _rebalances(log: Any) -> list[Any] | None:
     """Jepsen's `[{:type :assigned, :keys [...]}, ...]` as words and keys. Raises ValueError: something else."""
     if not log:
         return None
-    if not isinstance(log, list) or not all(isinstance(entry, dict) and "type" in entry for entry in log):
+    if not isinstance(log, list) or not all(map(_is_rebalance, log)):
         raise ValueError(f"the rebalance-log is {log!r}")
-    return [[str(entry["type"]).lstrip(":"), list(entry.get("keys") or ())] for entry in log]
+    return [[str(entry["type"]).lstrip(":"), entry["keys"] or []] for entry in log]
+
+
+def _is_rebalance(entry: Any) -> bool:
+    """True if it names the keys that it is about, perhaps none (nil)."""
+    return isinstance(entry, dict) and "type" in entry and isinstance(entry.get("keys", ""), (list, type(None)))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -74,8 +74,8 @@ class OperationRows:
             except Exception:
                 del self._mops[start:]
                 raise
-            if completed is not None and (polls or completed.rebalances):
-                detail = _consumed(polls, completed)
+            if completed is not None and (polls or completed.rebalances or invoked.rebalances):
+                detail = _consumed(polls, invoked, completed)
         time = invoked.time if invoked.time >= 0 else at
         end = None if completed is None else completed.time if completed.time >= 0 else max(time, ended_at)
         error = (completed.error or None) if completed is not None else None
@@ -199,11 +199,11 @@ def written(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _consumed(polls: list[Any], completed: Event) -> str | None:
+def _consumed(polls: list[Any], invoked: Event, completed: Event) -> str | None:
     """The details of an operation's polls, as JSON: rebalances among them, keys in several, polls without result."""
     detail: dict[str, Any] = {}
-    if completed.rebalances:
-        detail["rebalances"] = [[word, [written(key) for key in keys]] for word, keys in completed.rebalances]
+    if rebalances := [*(() if invoked is completed else invoked.rebalances or ()), *(completed.rebalances or ())]:
+        detail["rebalances"] = [[word, [written(key) for key in keys]] for word, keys in rebalances]
     if len(polls) > 1:
         counts = Counter(written(key) for got in polls if got for key, records in _polled(got) if records)
         parted = [key for key, count in counts.items() if count > 1]
@@ -214,6 +214,8 @@ def _consumed(polls: list[Any], completed: Event) -> str | None:
 
 
 def _assignment(value: Any, seek: bool | None) -> str:
+    if value is not None and value.__class__ is not list:  # a map may say where reading begins
+        raise ValueError(f"{str(value)[:40]} is no vector of keys")
     detail: dict[str, Any] = {"partitions": [written(key) for key in value or ()]}
     sought = {"position": "unknown"} if seek is None else {"seek_to_beginning": True} if seek else {}
     return msgspec.json.encode({**detail, **sought}).decode()

@@ -25,7 +25,16 @@ from fencepost.harness.interop.jepsen.lines import ContinuedError, EdnLines, Eve
 from fencepost.harness.interop.jepsen.operation_rows import OperationRows, in_order, write
 from fencepost.harness.interop.jepsen.plain_grammar import NOTATIONS
 from fencepost.harness.interop.jepsen.plain_lines import INVOKE, Operations, PlainLines, plain_lines
-from fencepost.harness.interop.jepsen.planned_sends import POLLED, SENT, WORKERS_LINE, another, compared, others, unnamed
+from fencepost.harness.interop.jepsen.planned_sends import (
+    POLLED,
+    SENT,
+    WORKERS_LINE,
+    another,
+    compared,
+    others,
+    unnamed,
+    without_invocation,
+)
 from fencepost.harness.interop.jepsen.text_lines import TextLines
 
 READERS: Mapping[str, Callable[[], Reader]] = {"edn": EdnLines, "json": JsonLines, "txt": TextLines}
@@ -91,6 +100,7 @@ class ParsedBlock:
     senders: as in `OperationRows`.
     functions: as in `OperationRows`.
     unknown_functions: operations of no known f, and the first line of each.
+    unknown_values: those of them that have a value, which may name records.
     indexes: the first and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise; None: no
     operations.
     begins: how many lines of the history are missing before the block's first line, by the index of that.
@@ -115,6 +125,7 @@ class ParsedBlock:
     senders: set[int] = field(default_factory=set)
     functions: Counter[str] = field(default_factory=Counter)
     unknown_functions: dict[str, int] = field(default_factory=dict)
+    unknown_values: set[str] = field(default_factory=set)
     indexes: tuple[int, int] | None = None
     begins: int = 0
     lowest: int = -1
@@ -277,6 +288,8 @@ class _BlockParser:
             self._client(int(event.process), position, event, line)
         elif event.f not in IGNORED:
             self._parsed.unknown_functions.setdefault(event.f, self._block.line(position))
+            if event.f not in self._parsed.unknown_values and self._reader.value(event) is not None:
+                self._parsed.unknown_values.add(event.f)
 
     def _client(self, process: int, position: int, event: Event, line: bytes) -> None:
         if event.type == "invoke":
@@ -287,7 +300,7 @@ class _BlockParser:
             self._completed(position, event, line)
             del self._open[process]
         elif process in self._parsed.touched:
-            raise ValueError(f"process {process} completes an operation that it did not invoke")
+            self._alone(position, event)
         else:
             self._parsed.early.append(self._seen(position, event, line))
         self._parsed.touched.add(process)
@@ -305,6 +318,12 @@ class _BlockParser:
         value = asked_for if value is None else value
         self._parsed.damage += compared((invoked.f, event.f), asked_for, value, self._file, self._block.line(position))
         self._rows.add(self._block.first + begun, invoked, event, value, self._block.first + position)
+
+    def _alone(self, position: int, event: Event) -> None:
+        """A completion where nothing of its process is open: its invocation is missing, or it is a second one."""
+        line, value = self._block.line(position), self._reader.value(event)
+        self._rows.add(self._block.first + position, event, event, value)
+        self._parsed.damage.append(without_invocation(self._file, line, WORKERS_LINE))
 
     def _unfinished(self, opened: tuple[int, Event | None, bytes] | None) -> None:
         """An invocation that never got a completion. Trouble with it belongs to its own line."""

@@ -50,6 +50,13 @@ def another(file: str, line: int) -> Gap:
     return Gap(file=file, line=line, why=why, kind=GapKind.UNRELIABLE, evidence=WORKERS_LINE)
 
 
+def without_invocation(file: str, line: int, evidence: tuple[Evidence, ...]) -> Gap:
+    """A completion whose invocation is missing. evidence: what the missing may have held."""
+    return Gap(
+        file=file, line=line, why="its invocation is missing; it is judged as if it began when it ended", evidence=evidence
+    )
+
+
 def mixed(keys: Ints, values: Ints, owners: Ints, count: int) -> Any:
     """A number for each of so many lines, that its sends make, whatever their order: of the same sends the same.
 
