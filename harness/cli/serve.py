@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import signal
 from typing import Annotated
 
 import typer
 
 from fencepost.harness.cli.console import KnownFile, Results, err, print_line
+from fencepost.harness.system.addresses import is_loopback
 
 EXAMPLES = "\b\nExamples:\n  fencepost serve\n  fencepost serve --port 0 --results /mnt/results"
 
@@ -32,7 +32,7 @@ def serve(
     root = results_root(results)
     with SiteServer(root, host, port, known_of(known)) as server:
         print_line(f"{server.url} shows the runs below {root}; Ctrl-C ends it")
-        if not _is_loopback(host):
+        if not is_loopback(host):
             err().print(f"everybody who reaches {host} can read all of them: --host 127.0.0.1 for this machine alone")
         for number in (signal.SIGINT, signal.SIGTERM):  # both end it, also where a shell in the background ignores the first
             signal.signal(number, signal.default_int_handler)
@@ -40,10 +40,3 @@ def serve(
             server.serve_forever()
         except KeyboardInterrupt:  # the way to end it
             print_line("ended")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

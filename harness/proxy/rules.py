@@ -132,7 +132,8 @@ def of_file(document: Mapping[str, Any], file: str, check: Callable[[Mapping[str
     if not isinstance(tables, list) or not tables:
         raise CampaignError([*mistakes, f"{file}: has no rule; write tables [[rule]]"])
     for number, table in enumerate(tables, 1):
-        name = table.get("name", f"rule {number}") if isinstance(table, Mapping) else f"rule {number}"
+        named = table.get("name") if isinstance(table, Mapping) else None
+        name = named if isinstance(named, str) and named else f"rule {number}"
         try:
             rules.append(of_mapping(table))
             wrong = [*check(table)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 from collections.abc import Sequence
 from urllib.parse import unquote_to_bytes
+
+from fencepost.harness.system.addresses import is_address
 
 LONGEST_PATH = 4_096  # bytes of a request's path
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
@@ -60,13 +61,7 @@ def is_our_host(given: Sequence[str], named: str) -> bool:
     if len(given) != 1:
         return False
     host = re.sub(r":\d{1,5}\Z", "", given[0].strip()).lower()
-    if host in ("localhost", named.lower()):
-        return True
-    try:
-        ipaddress.ip_address(host[1:-1] if host.startswith("[") and host.endswith("]") else host)
-    except ValueError:
-        return False
-    return True
+    return host in ("localhost", named.lower()) or is_address(host)
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:

@@ -231,6 +231,13 @@ def test_all_mistakes_are_said_at_once():
     assert [mistake.partition(":")[0] for mistake in refused.value.mistakes] == ["nht", "times", "delay_ms", "until"]
 
 
+@pytest.mark.parametrize("name", ["", 5, ["a"], {}], ids=repr)
+def test_a_rule_whose_name_is_none_is_named_by_its_number(name):
+    with pytest.raises(CampaignError) as refused:
+        of_file({"rule": [{"act": "cut", "name": name}]}, "r.toml")
+    assert refused.value.mistakes == ["r.toml: rule 1: name: must be a text"]
+
+
 def test_the_mistakes_of_a_file_name_file_rule_and_key():
     document = {"rule": [{"act": "lose", "name": "a"}, {"act": "delay"}, {"act": "cut", "name": "a"}, 5], "rules": []}
     with pytest.raises(CampaignError) as refused:
