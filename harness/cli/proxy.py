@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import tempfile
@@ -18,6 +19,7 @@ from fencepost.harness.api.wire import FETCHES
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import Texts, err, pairs, print_line, print_table
 from fencepost.harness.secrets import resolve
+from fencepost.harness.system.addresses import is_address, is_loopback
 
 if TYPE_CHECKING:
     from fencepost.harness.proxy.process import ProxyProcess, Settings
@@ -90,9 +92,12 @@ def proxy(
     given = [*_rules(rules, kafka or DEFAULT), *([Rule(**FETCHES)] if fetches else [])]
     tls = {"client": _settings("--tls-client", tls_client), "broker": _settings("--tls-broker", tls_broker)}
     ports = [listen_port + number if listen_port else 0 for number in range(len(upstream))]
-    _demand(upstream, ports, control, record)
+    hosts = {"--listen-host": listen_host, "--advertise": advertise}
+    _demand(upstream, ports, control, record, hosts)
     brokers = [Broker(upstream=one, listen=f"{listen_host}:{port}") for one, port in zip(upstream, ports, strict=True)]
-    settings = Settings(brokers=brokers, rewrite=True, advertise=advertise, control=control, record=record, rules=given, tls=tls)
+    settings = Settings(
+        brokers=brokers, rewrite=True, advertise=advertise.strip("[]"), control=control, record=record, rules=given, tls=tls
+    )
     path = classpath(kafka or DEFAULT, err().print)
     for number in (signal.SIGINT, signal.SIGTERM):  # both end it, also where a shell in the background ignores the first
         signal.signal(number, signal.default_int_handler)
@@ -128,9 +133,17 @@ def _settings(option: str, texts: Texts) -> dict[str, str]:
     return resolve({key: value for key, _, value in split})
 
 
-def _demand(upstreams: Sequence[str], ports: Sequence[int], control: str, record: Path | None) -> None:
-    """Raises CampaignError unless every broker is reached, the addresses are some, and the record can be written."""
+def _demand(upstreams: Sequence[str], ports: Sequence[int], control: str, record: Path | None, hosts: Mapping[str, str]) -> None:
+    """Raises CampaignError unless every broker is reached, the addresses are some, and the record can be written.
+
+    hosts: those of options that have no port.
+    """
     mistakes = [mistake for upstream in upstreams if (mistake := _unreached(upstream))]
+    mistakes += [
+        f"{option} {host}: must be a host name or an address alone; ports are those of --listen-port"
+        for option, host in hosts.items()
+        if not _is_host(host)
+    ]
     if not _is_address(control, least=0):
         mistakes.append(f"--control {control}: must be HOST:PORT")
     if ports[-1] > MOST_PORT:
@@ -156,6 +169,13 @@ def _unwritable(record: Path) -> str:
 def _is_address(text: str, least: int = 1) -> bool:
     host, _, port = text.rpartition(":")
     return bool(host) and port.isascii() and port.isdecimal() and len(port) <= MOST_DIGITS and least <= int(port) <= MOST_PORT
+
+
+def _is_host(text: str) -> bool:
+    return (
+        is_address(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
+        or re.fullmatch(r"[\w.-]{1,255}", text) is not None
+    )
 
 
 def _unreached(upstream: str) -> str:
@@ -196,7 +216,7 @@ def _announce(running: ProxyProcess, settings: Settings) -> None:
     print_line(f"http://{running.control.address}/status is its control; {rules}")
     print_line("Ctrl-C ends it")
     host = running.control.address.rpartition(":")[0]
-    if not host.startswith("127.") and host not in ("[::1]", "::1"):
+    if not is_loopback(host):
         err().print(f"everybody who reaches {host} can set rules: --control 127.0.0.1:8474 for this machine alone")
 
 

@@ -15,7 +15,8 @@ PATIENCE_S = 20.0
 
 
 def text(value: str) -> bytes:
-    return struct.pack(">h", len(value)) + value.encode()
+    content = value.encode()
+    return struct.pack(">h", len(content)) + content
 
 
 def request(api: int, version: int, correlation: int, body: bytes, client: str = "c") -> bytes:

@@ -12,6 +12,7 @@ import java.io.IOException;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -71,8 +72,11 @@ final class Control {
                 ? Codec.JSON.writeValueAsBytes(json) : String.valueOf(answer.content).getBytes(StandardCharsets.UTF_8);
             String type = answer.content instanceof JsonNode ? "application/json" : "application/x-ndjson";
             exchange.getResponseHeaders().set("Content-Type", type);
-            exchange.sendResponseHeaders(answer.status, content.length == 0 ? -1 : content.length);
-            exchange.getResponseBody().write(content);
+            boolean empty = content.length == 0 || exchange.getRequestMethod().equals("HEAD");
+            exchange.sendResponseHeaders(answer.status, empty ? -1 : content.length);
+            if (!empty) {
+                exchange.getResponseBody().write(content);
+            }
             if (exchange.getRequestURI().getPath().equals("/stop") && answer.status == 200) {
                 exchange.close();
                 Proxy.end(0);
@@ -99,7 +103,7 @@ final class Control {
         }
         String[] parts = exchange.getRequestURI().getPath().substring(1).split("/");
         Map<String, String> query = query(exchange.getRequestURI().getRawQuery());
-        String asked = exchange.getRequestMethod() + " " + parts[0] + (parts.length > 1 ? "/*" : "") + (parts.length > 2 ? "/" + parts[2] : "");
+        String asked = exchange.getRequestMethod() + " " + parts[0] + (parts.length > 1 ? "/*" : "") + (parts.length > 2 ? "/" + String.join("/", Arrays.asList(parts).subList(2, parts.length)) : "");
         demand(query, ASKED.getOrDefault(asked, List.of()));
         return switch (asked) {
             case "GET status" -> new Answer(200, process.status());
@@ -189,7 +193,11 @@ final class Control {
     /** What another proxy has seen. */
     private ObjectNode occurred(HttpExchange exchange) throws IOException {
         int released = 0;
-        for (JsonNode given : body(exchange).path("seen")) {
+        JsonNode seen = body(exchange).path("seen");
+        if (!seen.isArray()) {
+            throw new RuleError(List.of("seen: must be a list, of what a watch has seen"));
+        }
+        for (JsonNode given : seen) {
             if (given.path("until").asText("").equals(Occurrences.IDS)) {
                 process.ids.told(given);
                 continue;

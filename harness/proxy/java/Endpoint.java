@@ -23,9 +23,13 @@ final class Endpoint {
         this.process = process;
         this.node = node;
         this.upstream = upstream;
+        InetSocketAddress address = listen.socket();
+        if (address.isUnresolved()) {
+            throw new IOException("cannot listen at " + listen + ": Unresolved address; choose another address or port");
+        }
         server = ServerSocketChannel.open().setOption(StandardSocketOptions.SO_REUSEADDR, true);
         try {
-            server.bind(listen.socket(), BACKLOG);
+            server.bind(address, BACKLOG);
         } catch (IOException error) {
             throw new IOException("cannot listen at " + listen + ": " + error.getMessage() + "; choose another address or port", error);
         }

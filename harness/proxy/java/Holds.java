@@ -8,6 +8,7 @@ import java.util.function.BooleanSupplier;
 /** Messages that are held: each by a thread that waits here until what it waits for occurs, or its time is over. */
 final class Holds {
     private static final long LOOK_MS = 10; // between two looks whether the client is still there
+    private static final String REMOVED = "rule removed";
     final Watches watches = new Watches();
     private final Set<Hold> held = new HashSet<>();
     private volatile boolean any; // something is held
@@ -40,6 +41,9 @@ final class Holds {
         synchronized (this) {
             held.add(hold);
             any = true;
+            if (hit.state().isGone()) { // while another rule held the message, or in this moment
+                hold.released = REMOVED;
+            }
         }
         hit.caught().state("held"); // from now on it can be released
         long until = System.nanoTime() + mostMs * 1_000_000;
@@ -117,7 +121,7 @@ final class Holds {
 
     /** A rule is removed: what it holds goes on. */
     int removed(int rule) {
-        return release(held, hold -> hold.rule == rule, "rule removed");
+        return release(held, hold -> hold.rule == rule, REMOVED);
     }
 
     private synchronized int release(Collection<Hold> among, java.util.function.Predicate<Hold> which, String by) {

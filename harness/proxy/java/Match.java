@@ -7,8 +7,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Predicate;
-import java.util.regex.Pattern;
-import java.util.stream.Collectors;
 
 /** The messages that a rule is of: all that is given must hold. */
 final class Match {
@@ -116,8 +114,32 @@ final class Match {
 
     /** A text in which `*` stands for any letters and `?` for one. */
     static Predicate<String> glob(String text) {
-        String pattern = text.chars().mapToObj(letter -> letter == '*' ? ".*" : letter == '?' ? "." : Pattern.quote("" + (char) letter))
-            .collect(Collectors.joining());
-        return Pattern.compile(pattern, Pattern.DOTALL).asMatchPredicate();
+        int[] pattern = text.codePoints().toArray();
+        return RuleChecks.isPattern(text) ? value -> matches(pattern, value.codePoints().toArray()) : text::equals;
+    }
+
+    /** Looks again behind the last star alone: it takes no longer than the product of both lengths. */
+    private static boolean matches(int[] pattern, int[] value) {
+        int at = 0;
+        int star = -1; // the last one that was met; -1: none
+        int after = 0; // behind what that star stands for
+        for (int i = 0; i < value.length;) {
+            if (at < pattern.length && pattern[at] == '*') {
+                star = at++;
+                after = i;
+            } else if (at < pattern.length && (pattern[at] == '?' || pattern[at] == value[i])) {
+                at++;
+                i++;
+            } else if (star >= 0) {
+                at = star + 1;
+                i = ++after;
+            } else {
+                return false;
+            }
+        }
+        while (at < pattern.length && pattern[at] == '*') {
+            at++;
+        }
+        return at == pattern.length;
     }
 }

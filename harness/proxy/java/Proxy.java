@@ -33,7 +33,7 @@ public final class Proxy {
         } catch (RuleError error) {
             refuse(out, error.errors);
         } catch (IOException | RuntimeException error) {
-            refuse(out, List.of(String.valueOf(error.getMessage())));
+            refuse(out, List.of(error.getMessage() == null ? error.toString() : error.getMessage()));
         }
         while (System.in.read() >= 0) {
             continue;

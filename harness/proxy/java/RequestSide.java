@@ -164,7 +164,9 @@ final class RequestSide {
             } else {
                 acts.send(entry, frame);
             }
-        } catch (EOFException error) {
+        } catch (EOFException error) { // nobody answers half a request
+            connection.pending.remove(entry);
+            process.recorder.lost(entry, connection.why());
             throw error;
         } catch (IOException error) {
             throw new BrokerGone(error);

@@ -75,6 +75,11 @@ final class RuleState {
         notifyAll();
     }
 
+    /** True if it is out of force. */
+    synchronized boolean isGone() {
+        return gone;
+    }
+
     synchronized ObjectNode json() {
         ObjectNode json = Codec.JSON.createObjectNode().put("number", number).put("name", name);
         json.set("rule", rule.given);

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.net.Socket;
 import java.nio.channels.SocketChannel;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.SSLParameters;
@@ -20,16 +21,24 @@ import org.apache.kafka.common.security.ssl.DefaultSslEngineFactory;
 final class Tls {
     private static final int CONNECT_MS = 10_000;
     private static final String CLIENT_AUTH = "ssl.client.auth"; // of brokers alone
+    private static final List<String> WANTED = List.of("required", "requested", "none");
+    private static final List<String> KEYS = List.of("ssl.keystore.location", "ssl.keystore.key");
     private final SSLContext client; // null: plain
     private final SSLContext broker;
-    private final boolean wantsCertificates;
+    private final String clientAuth;
     private final String endpoint; // "https": the broker's certificate must have its name
 
     /** Throws RuntimeException when stores cannot be read. */
     Tls(JsonNode settings) {
         client = context(settings.path("client"), "--tls-client");
         broker = context(settings.path("broker"), "--tls-broker");
-        wantsCertificates = settings.path("client").path(CLIENT_AUTH).asText("none").equals("required");
+        clientAuth = settings.path("client").path(CLIENT_AUTH).asText("none");
+        if (!WANTED.contains(clientAuth)) {
+            throw new IllegalArgumentException("--tls-client: " + CLIENT_AUTH + " must be one of " + String.join(", ", WANTED) + Alike.to(clientAuth, WANTED));
+        }
+        if (client != null && KEYS.stream().noneMatch(settings.path("client")::has)) {
+            throw new IllegalArgumentException("--tls-client: a listener needs a key and its certificate; give " + String.join(", or ", KEYS));
+        }
         endpoint = settings.path("broker").path("ssl.endpoint.identification.algorithm").asText("https");
     }
 
@@ -50,8 +59,13 @@ final class Tls {
             factory.configure(known.parse(settings));
             return factory.sslContext();
         } catch (RuntimeException error) {
-            Throwable cause = error.getCause() == null ? error : error.getCause();
-            throw new IllegalArgumentException(side + ": " + error.getMessage() + " (" + cause.getMessage() + ")", error);
+            Throwable cause = error;
+            while (cause.getCause() != null) {
+                cause = cause.getCause();
+            }
+            String why = cause.getMessage() == null ? cause.getClass().getSimpleName() : cause.getMessage();
+            boolean said = String.valueOf(error.getMessage()).contains(why);
+            throw new IllegalArgumentException(side + ": " + error.getMessage() + (said ? "" : " (" + why + ")"), error);
         }
     }
 
@@ -62,7 +76,10 @@ final class Tls {
             return new PlainLink(channel);
         }
         SSLSocket secure = (SSLSocket) client.getSocketFactory().createSocket(socket, null, true);
-        secure.setNeedClientAuth(wantsCertificates);
+        secure.setWantClientAuth(clientAuth.equals("requested"));
+        if (clientAuth.equals("required")) {
+            secure.setNeedClientAuth(true);
+        }
         return handshake(secure, socket);
     }
 

@@ -144,6 +144,17 @@ def test_a_held_answer_comes_when_the_rule_is_removed(scene):
     assert [line["at"] for line in scene.lines()] == ["request", "answer", "returned"]
 
 
+def test_a_message_that_another_rule_holds_is_not_held_by_a_rule_that_was_removed_meanwhile(scene):
+    first = scene.control.add({"act": "hold", "until": "event:go"})
+    second = scene.control.add({"act": "hold", "until": "event:never"})
+    client, broker = scene.connection()
+    client.send(end_txn(1))
+    scene.control.wait(first)
+    assert scene.control.remove(second)["acted"] == 1
+    assert scene.control.event("go") == 1
+    assert correlation_of(broker.receive()) == 1
+
+
 def test_a_request_held_until_the_client_has_gone_arrives_then(scene):
     rule = scene.control.add({"act": "hold", "until": "closed"})
     client, broker = scene.connection()

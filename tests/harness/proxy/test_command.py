@@ -46,6 +46,10 @@ def test_a_broker_that_is_not_reached_is_named(capsys):
         (("--control", "garbage"), "--control garbage: must be HOST:PORT"),
         (("--control", "127.0.0.1:99999"), "--control 127.0.0.1:99999: must be HOST:PORT"),
         (("--listen-port", "65535", "--upstream", "x:1"), "--listen-port 65535: 2 brokers need ports up to 65536"),
+        (("--advertise", "proxy:19092"), "--advertise proxy:19092: must be a host name or an address alone"),
+        (("--advertise", ""), "--advertise : must be a host name or an address alone"),
+        (("--listen-host", "0.0.0.0:1"), "--listen-host 0.0.0.0:1: must be a host name or an address alone"),
+        (("--listen-host", "a b"), "--listen-host a b: must be a host name or an address alone"),
         (("--record", "/dev/null"), "--record /dev/null: it cannot be written (File exists); name another directory"),
         (("--record", "/proc/nowhere/x"), "--record /proc/nowhere/x: it cannot be written (No such file or directory)"),
         (("--upstream", f"{'a' * 300}:9092"), "is not reached (encoding with 'idna' codec failed"),
@@ -104,6 +108,18 @@ def test_what_only_the_proxy_can_know_is_said_alike(capsys, tmp_path, monkeypatc
     assert (
         "--tls-client: Kafka has no setting ssl.keystore; it has ["
         in told(capsys, *place, "--listen-port", "0", "--tls-client", "ssl.keystore=x")[1]
+    )
+    assert (
+        "--tls-client: a listener needs a key and its certificate; give ssl.keystore.location, or ssl.keystore.key"
+        in told(capsys, *place, "--listen-port", "0", "--tls-client", "ssl.client.auth=required")[1]
+    )
+    assert (
+        "--tls-client: ssl.client.auth must be one of required, requested, none; did you mean required?"
+        in told(capsys, *place, "--listen-port", "0", "--tls-client", "ssl.client.auth=require")[1]
+    )
+    assert (
+        "cannot listen at nowhere.invalid:1: Unresolved address; choose another"
+        in told(capsys, *place, "--listen-port", "1", "--listen-host", "nowhere.invalid")[1]
     )
 
 

@@ -56,6 +56,10 @@ def test_a_page_in_a_browser_may_not_use_it(scene):
         ("GET", "/rules/1/wait?timeout_ms", None, 400, "timeout_ms: must be a whole number of at most nine digits"),
         ("GET", "/record?frm=2", None, 400, "frm: this request has no such parameter; did you mean from?"),
         ("GET", "/status?from=2", None, 400, "from: this request has no such parameter"),
+        ("GET", "/rules/1/wait/2", None, 404, "there is no GET /rules/1/wait/2"),
+        ("POST", "/occurrences", b'{"seen": 5}', 400, "seen: must be a list"),
+        ("POST", "/occurrences", b"", 400, "seen: must be a list"),
+        ("HEAD", "/status", None, 404, ""),
     ],
 )
 def test_what_cannot_be_done_is_said(scene, method, path, content, status, text):

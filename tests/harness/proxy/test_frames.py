@@ -180,6 +180,17 @@ def test_frames_for_which_there_is_no_memory_pass_in_pieces(kafka_classpath, tmp
     assert not (tmp_path / "log").read_text()
 
 
+def test_half_of_a_frame_that_passes_in_pieces_ends_with_its_connection(scene):
+    """Nobody answers it, so that nobody waits for an answer."""
+    client, broker = scene.connection()
+    with counted(scene, streamed=1, malformed=1):
+        client.send_meanwhile(end_txn(1)[:20].replace(end_txn(1)[:4], struct.pack(">i", HUGE)) + bytes(2 << 20))
+        assert len(broker.exactly(20 + (2 << 20))) == 20 + (2 << 20)
+        client.close()
+        assert broker.receive() is None
+    assert [line["why"] for line in scene.lines() if line["at"] == "lost"] == ["client closed"]
+
+
 def test_a_frame_of_any_size_can_be_dropped(scene):
     scene.control.add({"act": "drop", "api": "Produce", "then": "stall"})
     client, broker = scene.connection()
@@ -332,6 +343,32 @@ def test_a_message_matches_if_everything_that_is_given_holds(scene, match, expec
     rule = scene.control.add({"act": "record", **match})
     client, broker = scene.connection()
     client.send(fetch(1))
+    broker.receive()
+    assert scene.control.rule(rule)["matched"] == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("pay-\U0001f4b6*", "pay-\U0001f4b6-1", True),
+        ("pay-\U0001f4b6*", "pay-\U0001f4b5-1", False),
+        ("pay-?-1", "pay-\U0001f4b6-1", True),
+        ("pay-\U0001f4b6", "pay-\U0001f4b6", True),
+        ("*b", "aab-ab", True),
+        ("a*b?", "a-b-bc", True),
+        ("a*b?", "a-b", False),
+        ("**", "", True),
+        ("?", "", False),
+        ("[a-z]\\*", "[a-z]\\x", True),
+        ("*a*a*a*a*a*a*a*a*b", "a" * 200, False),
+        ("*a*a*a*a*a*a*a*a*b", "a" * 200 + "b", True),
+    ],
+)
+def test_what_a_text_with_stars_stands_for(scene, pattern, name, expected):
+    """Letters of any kind; and no pattern takes the time that would stop a connection."""
+    rule = scene.control.add({"act": "record", "transactional_id": pattern})
+    client, broker = scene.connection()
+    client.send(end_txn(1, name))
     broker.receive()
     assert scene.control.rule(rule)["matched"] == expected
 
