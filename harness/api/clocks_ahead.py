@@ -71,15 +71,16 @@ def clocks_ahead(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJum
 
 
 def clock_error_s(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJump] = ()) -> float:
-    """The greatest error between two clocks, by the faults of a run and by the jumps of the two that jumped most, one ahead and
-    one back, in seconds. Nodes of one machine have the same jumps, which count once.
+    """The greatest error between two clocks, or between two readings of one, in seconds: by the two faults that set clocks furthest,
+    one ahead and one behind, and by the jumps of the two that jumped most, likewise. Nodes of one machine have the same jumps, which
+    count once.
     """
     ahead_s: defaultdict[str, float] = defaultdict(float)
     back_s: defaultdict[str, float] = defaultdict(float)
     for jump in jumps:
         (ahead_s if jump.by_s > 0 else back_s)[jump.node] += abs(jump.by_s)
-    by_faults = max((abs(_seconds(receipt.get("evidence"))) for receipt in receipts), default=0.0)
-    return by_faults + max(ahead_s.values(), default=0.0) + max(back_s.values(), default=0.0)
+    by_faults = [0.0, *(_seconds(receipt.get("evidence")) for receipt in receipts)]
+    return max(by_faults) - min(by_faults) + max(ahead_s.values(), default=0.0) + max(back_s.values(), default=0.0)
 
 
 def _seconds(evidence: Any) -> float:

@@ -67,6 +67,11 @@ def test_clocks_that_jump_apart_are_wrong_by_both_jumps():
     assert clock_error_s([], [ClockJump(S, 30.0, "n1"), ClockJump(S, -20.0, "n2")]) == 50.0
 
 
+def test_a_clock_that_a_fault_sets_ahead_and_one_that_is_set_behind_are_wrong_by_both():
+    faults = [{"evidence": {"by_s": by_s}} for by_s in (60.0, -40.0, 30.0)]
+    assert [clock_error_s(faults[:1]), clock_error_s(faults[1:2]), clock_error_s(faults)] == [60.0, 40.0, 100.0]
+
+
 def test_brokers_wait_for_what_a_clock_had_stamped_before_it_jumped_back():
     jumps = [ClockJump(7 * S, 30.0), ClockJump(11 * S, -90.0)]
     assert [clock.over_ns for clock in clocks_ahead([], jumps)] == [7 * S, 101 * S]
