@@ -257,6 +257,13 @@ def _faults_unknown(run: Run) -> bool:
     return _receipts_lost(run) or (isinstance(run.receipts, Problem) and bool(run.plan.get("schedule")))
 
 
+def _unread_receipts(run: Run) -> list[str]:
+    """Why nothing is known of faults, where the table of receipts is not there; what its lines lack is among the gaps."""
+    if not isinstance(run.receipts, Problem) or _receipts_lost(run) or not _faults_unknown(run):
+        return []
+    return [f"{run.receipts}: what the faults did is not known"]
+
+
 def _disturbances(run: Run) -> list[str]:
     """Sentences on what was no fault's doing, and looks like that in its effects, which no receipt explains."""
     ended, jumps = (run.manifest.ended, run.manifest.clock_jumps) if run.manifest else ((), ())
@@ -454,8 +461,9 @@ def _document(
     expect = [expect] if isinstance(expect, str) else list(expect)
     for number, finding in enumerate(sorted((f for prop in judged for f in prop.findings), key=_forbidden_first), 1):
         finding.id = number
-    counted = count_operations(overview, counts, None if _receipts_lost(run) else receipts)
-    short = [*shortfalls(run, counted, None if _receipts_lost(run) else receipts, occasions), *late]
+    known = None if _faults_unknown(run) else receipts
+    counted = count_operations(overview, counts, known)
+    short = [*shortfalls(run, counted, known, occasions), *late]
     expected = expectation.compare(expect, plan.get("tolerate") or (), judged, lambda some: decide(some, unread, tail))
     expected = expectation.of_short_run(expected, expect, decisive(short))
     listed = sorted((f for prop in judged for f in listed_findings(prop.findings, SHOWN_PER_ANOMALY)), key=lambda f: f.id)
@@ -475,6 +483,7 @@ def _document(
         "weakened": [
             *_disturbances(run),
             *(shortfall.sentence for shortfall in short),
+            *_unread_receipts(run),
             *weaknesses(receipts, cut_off, unread, tail),
             *gap_sentences(run.gaps, judged),
             *_bounds(judged),

@@ -92,7 +92,9 @@ def _demands(at_least: Mapping[str, Any], counts: Mapping[str, int | None], stru
     words = {"faults": "faults that struck", "transactions": "committed transactions", "operations": "operations that succeeded"}
     for name, least in at_least.items():
         count = had.get(name)
-        if count is not None and count < int(least):
+        if name == "faults" and int(least) and count is None:
+            yield Shortfall(f"how many faults struck is not known, and the test demands {int(least):,}", decisive=True)
+        elif count is not None and count < int(least):
             yield Shortfall(f"{count:,} {words.get(name, 'records sent')}, and the test demands {int(least):,}", decisive=True)
 
 

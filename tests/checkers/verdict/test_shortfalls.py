@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.histories import History
+from support.histories import History, write_faults
 from support.judging import judge_here
 
 from fencepost.harness.api.clocks_ahead import ClockJump
@@ -75,10 +75,20 @@ def test_a_run_that_does_not_tell_its_time_is_taken_at_its_word(judged, known):
     assert (document["expectation_met"], document["shortfalls"]) == (True, [])
 
 
-def test_faults_that_never_struck_are_counted_by_kind(judged):
+def test_faults_that_never_struck_are_counted_by_kind(judged, tmp_path):
+    write_faults(tmp_path)
     document = judged(schedule=SCHEDULE, manifest=False)
     assert "3 of 3 planned faults never struck (kill 2, pause 1)" in document["weakened"]
     assert document["expectation_met"] is True, "nothing was demanded"
+
+
+def test_without_receipts_nobody_knows_whether_a_fault_struck(judged):
+    document = judged(schedule=SCHEDULE)
+    assert document["weakened"] == ["faults.parquet is missing: what the faults did is not known"]
+    assert (document["counts"]["faults"], document["expectation_met"]) == (None, True)
+    document = judged(schedule=SCHEDULE, at_least={"faults": 1})
+    assert document["expectation"] == "how many faults struck is not known, and the test demands 1"
+    assert document["expectation_met"] is None
 
 
 def test_that_no_fault_was_drawn_in_so_short_a_time_is_said(judged):
