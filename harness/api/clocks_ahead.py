@@ -71,8 +71,8 @@ def clocks_ahead(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJum
 
 
 def clock_error_s(receipts: Iterable[Mapping[str, Any]], jumps: Iterable[ClockJump] = ()) -> float:
-    """The greatest error between two clocks, or between two readings of one, in seconds: by the two faults that set clocks furthest,
-    one ahead and one behind, and by the jumps of the two that jumped most, likewise. Nodes of one machine have the same jumps, which
+    """The greatest error between two clocks, or two readings of one, in seconds: by the two faults that set clocks furthest, one
+    ahead and one behind, and by the jumps of the two that jumped most, likewise. Nodes of one machine have the same jumps, which
     count once.
     """
     ahead_s: defaultdict[str, float] = defaultdict(float)
