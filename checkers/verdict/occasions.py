@@ -14,7 +14,7 @@ import numpy as np
 
 from fencepost.checkers.history.source import read_errors
 from fencepost.checkers.model.arrays import Ints
-from fencepost.checkers.model.values import ABORTED, FOREVER, NONE
+from fencepost.checkers.model.values import ABORTED, FOREVER, INFO, NONE
 from fencepost.checkers.pipeline.instances import instances
 from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.checkers.verdict.occasion_sources import MS, OccasionSources
@@ -96,16 +96,24 @@ def _by_logs(sources: OccasionSources, count: int | None) -> int | None:
 
 def _transaction_aborted(sources: OccasionSources) -> int | None:
     overview, stored = sources.view.overview, sources.stored
-    own = int((overview.main & overview.txn & (overview.status == ABORTED)).sum())
     if stored is not None:
+        own = int((overview.main & overview.txn & (overview.status == ABORTED)).sum())
         return _by_logs(sources, max(own, int((stored.transactions["kind"] == "ABORT").sum())))
+    own = _aborted(sources, overview.main & overview.txn)
     others = sources.view.contract["application"] != "none" or sources.view.contract["connect"] != "none"
-    return None if others and not own else sources.seen(own)
+    return None if others and not own else own
+
+
+def _aborted(sources: OccasionSources, which: Any) -> int | None:
+    """How many of some operations were aborted; None where none surely was, and one may have been."""
+    status = sources.view.overview.status[which]
+    count = int((status == ABORTED).sum())
+    return None if not count and bool((status == INFO).any()) else sources.seen(count)
 
 
 def _work_aborted(sources: OccasionSources) -> int | None:
     if not sources.is_program:
-        return sources.seen(int((sources.working & (sources.view.overview.status == ABORTED)).sum()))
+        return _aborted(sources, sources.working)
     return None if sources.program is None else _by_logs(sources, int((sources.program["kind"] == "ABORT").sum()))
 
 
@@ -195,12 +203,17 @@ def _coordinator_moved(sources: OccasionSources) -> int | None:
 
 
 def _producer_fenced(sources: OccasionSources) -> int | None:
-    known = sources.view.shared(instances)
-    own, events = int((known.fenced != FOREVER).sum()), sources.events
-    if events is None:
-        return own if len(known) else None
-    ids = [name for _, name, *_ in events.initialisations]
-    return max(own, len(ids) - len(set(ids)))
+    known, events = sources.view.shared(instances), sources.events
+    ready = known.ready != NONE
+    several = sum(len(np.unique(known.process[ready & (known.ident == ident)])) - 1 for ident in np.unique(known.ident[ready]))
+    own = max(int((known.fenced != FOREVER).sum()), int(several))  # of two at a time, nobody knows which was fenced
+    if events is not None:
+        ids = [name for _, name, *_ in events.initialisations]
+        return max(own, len(ids) - len(set(ids)))
+    doubtful = sources.view.fencings is None or any(
+        len(np.unique(known.process[known.ident == ident])) > 1 for ident in np.unique(known.ident[~ready])
+    )
+    return own or (0 if len(known) and not doubtful else None)
 
 
 _COUNTS: Mapping[Occasion, Callable[[OccasionSources], int | None]] = {

@@ -231,6 +231,43 @@ def test_an_id_that_is_initialised_again_fences(tmp_path):
     assert judge_here(tmp_path, story())["occasions"]["producer-fenced"] == 1
 
 
+@pytest.mark.parametrize(
+    ("calls", "count"),
+    [
+        ([(0, 1, 2, "ok")], 0),
+        ([(0, 1, 2, "ok"), (1, 3, 4, "ok"), (2, 5, 6, "ok")], 2),
+        ([(0, 1, 4, "ok"), (1, 3, 5, "ok")], 1),  # one of the two is fenced, nobody knows which
+        ([(0, 1, 2, "ok"), (0, 3, 4, "ok")], 0),
+        ([(0, 1, 2, "ok"), (1, 3, 4, "info")], None),
+        ([(0, 1, 2, "ok"), (1, 3, None, "info")], None),
+        ([(0, 1, 2, "info")], 0),
+    ],
+)
+def test_an_id_is_initialised_again_by_another_process(tmp_path, calls, count):
+    h = History()
+    for process, begin, end, type in calls:
+        over = None if end is None else end * SECOND
+        h.add(process, "initialise", type=type, transactional_id="id", time=begin * SECOND, end=over)
+    h.now = 9 * SECOND
+    h.txn(9, {"t-0": [0]})
+    h.final({"t-0": [0]})
+    assert judge_here(tmp_path, h.ops)["occasions"]["producer-fenced"] == count
+
+
+def test_without_receipts_nobody_knows_whether_an_operator_fenced(tmp_path):
+    h = History()
+    h.add(0, "initialise", transactional_id="id")
+    h.txn(0, {"t-0": [0]})
+    h.final({"t-0": [0]})
+    assert judge_here(tmp_path, h.ops, schedule=[{"id": 0}])["occasions"]["producer-fenced"] is None
+
+
+@pytest.mark.parametrize(("unknown", "aborted", "count"), [(0, 0, 0), (1, 0, None), (1, 1, 1)])
+def test_without_logs_a_transaction_of_unknown_outcome_may_have_been_aborted(tmp_path, unknown, aborted, count):
+    counts = judge_here(tmp_path, story(aborted=aborted, unanswered=unknown))["occasions"]
+    assert counts["transaction-aborted"] == count
+
+
 def program(tmp_path, died_s, receipts=True, output="out-0", store=False, group="g", next_life=None, transactional=True):
     """An instance c4 that is killed at a second, its transaction of outputs from 2 to 4, aborted; looks say what time it is.
 
