@@ -12,6 +12,22 @@ from dataclasses import dataclass
 COORDINATOR = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS")
 FORBIDDEN_ID = ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION")
 FORBIDDEN = tuple(f"{kind}_AUTHORIZATION{end}" for kind in ("TOPIC", "GROUP") for end in ("_FAILED", ""))
+CODES: Mapping[str, int] = {  # Kafka's, by which an error is known whatever a client calls it (sarama: ErrInvalidTxnState)
+    "COORDINATOR_LOAD_IN_PROGRESS": 14,
+    "COORDINATOR_NOT_AVAILABLE": 15,
+    "NOT_COORDINATOR": 16,
+    "TOPIC_AUTHORIZATION_FAILED": 29,
+    "GROUP_AUTHORIZATION_FAILED": 30,
+    "CLUSTER_AUTHORIZATION_FAILED": 31,
+    "OUT_OF_ORDER_SEQUENCE_NUMBER": 45,
+    "DUPLICATE_SEQUENCE_NUMBER": 46,
+    "INVALID_TXN_STATE": 48,
+    "INVALID_PRODUCER_ID_MAPPING": 49,
+    "INVALID_TRANSACTION_TIMEOUT": 50,
+    "CONCURRENT_TRANSACTIONS": 51,
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": 53,
+}
+REFUSED_CODES = tuple(code for name, code in CODES.items() if "AUTHORIZATION" in name)
 FENCED_CODES = (47, 90, -144)  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, librdkafka's _FENCED
 DECIDING = ("commit", "abort", "send_offsets")  # answered by the coordinator
 SENDING = ("send", "flush")  # answered by the leaders of partitions
@@ -81,8 +97,9 @@ class Answer:
         return next((word for word, is_set in flags.items() if is_set), "of no class")
 
     def named(self, *names: str) -> bool:
-        """True if it has one of these names of Kafka's, in any client's spelling."""
-        return any(self.plain_name == name.replace("_", "") for name in names)
+        """True if it is one of these errors of Kafka's, by its code or in any client's spelling."""
+        coded = self.code > 0 and self.code in map(CODES.get, names)
+        return coded or any(self.plain_name == name.replace("_", "") for name in names)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from fencepost.checkers.anomalies.error_table import MISUSES, TABLE, Answer
+from fencepost.checkers.anomalies.error_table import MISUSES, REFUSED_CODES, TABLE, Answer
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, UNLESS_REPORTED, UNLESS_TRANSACTIONAL
 from fencepost.checkers.contract.needs import OUTCOMES, SENDS, Needs
@@ -78,7 +78,7 @@ def _answers_of(row: Mapping[str, Any], timeout_s: float) -> Iterator[Answer]:
                 misuse=misuse if error["call"] == MISUSES.get(misuse) else "",
                 **flags,
             )
-        denied = denied or "AUTHORIZATION" in (error["name"] or "").upper()
+        denied = denied or "AUTHORIZATION" in (error["name"] or "").upper() or error["code"] in REFUSED_CODES
         refused |= {error["name"]} if error["call"] in RECORDS else set()
     if row["f"] == "txn" and row["type"] == "ok":
         yield Answer(op=row["index"], call="commit", time=row["end"] or row["time"])

@@ -69,6 +69,33 @@ def test_a_row_is_met_by_one_class_and_violated_by_another(good, bad):
     assert good is None or wrong & {number for number, _ in rows_of(good)}
 
 
+@pytest.mark.parametrize(
+    ("call", "kafkas", "names"),
+    [
+        ("commit", "INVALID_TXN_STATE", {"ErrInvalidTxnState": 48, "InvalidTxnStateException": 48}),
+        ("send", "NOT_COORDINATOR", {"NotCoordinatorForGroup": 16, "NOT_COORDINATOR_FOR_GROUP": 16}),
+        ("send", "COORDINATOR_LOAD_IN_PROGRESS", {"GroupLoadInProgressError": 14}),
+        ("commit", "CONCURRENT_TRANSACTIONS", {"ErrConcurrentTransactions": 51}),
+        ("flush", "OUT_OF_ORDER_SEQUENCE_NUMBER", {"ErrOutOfOrderSequenceNumber": 45}),
+        ("flush", "DUPLICATE_SEQUENCE_NUMBER", {"ErrDuplicateSequenceNumber": 46}),
+        ("commit", "INVALID_PRODUCER_ID_MAPPING", {"ErrInvalidProducerIDMapping": 49, "InvalidPidMappingException": 49}),
+        ("initialise", "INVALID_TRANSACTION_TIMEOUT", {"InvalidTxnTimeoutException": 50, "ErrInvalidTransactionTimeout": 50}),
+        ("flush", "TOPIC_AUTHORIZATION_FAILED", {"KError": 29}),
+        ("commit", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", {"KError": 53}),
+    ],
+)
+def test_an_error_is_known_by_its_code_whatever_a_client_calls_it(call, kafkas, names):
+    given = replace(QUIET, call=call, name=kafkas, retriable=True)
+    assert rows_of(given)
+    for name, code in names.items():
+        assert rows_of(replace(given, name=name, code=code)) == rows_of(given), name
+
+
+def test_a_code_that_is_none_of_kafkas_names_no_error():
+    assert not replace(QUIET, name="Local", code=0).named("CLUSTER_AUTHORIZATION_FAILED", "REQUEST_TIMED_OUT")
+    assert not replace(QUIET, name="_TIMED_OUT", code=-185).named("INVALID_TXN_STATE")
+
+
 def test_a_fenced_instance_that_reaches_no_broker_is_in_no_row_but_that_of_timeouts():
     given = Answer(op=1, call="commit", time=5, name="_TIMED_OUT", retriable=True, fenced=True)
     assert [met for _, met in rows_of(given)] == [True]
@@ -97,6 +124,18 @@ def refused(**flags):
     h.txn(1, {"t-0": [8]}, **ID)
     h.final({"t-0": [8]})
     return h
+
+
+@pytest.mark.parametrize(("refusal", "forbidden"), [(None, ["wrong-error"]), (29, [])], ids=["in order", "after a refusal"])
+def test_a_commit_of_sarama_that_its_coordinator_finds_out_of_order(tmp_path, refusal, forbidden):
+    """ErrInvalidTxnState of a commit whose calls were in order; after a refusal for lack of a right it may be."""
+    h = History()
+    h.add(0, "initialise", **ID)
+    errors = [{**error("flush", "KError", h.now + 8), "code": refusal}] if refusal else []
+    h.txn(0, {"t-0": [5]}, "info", errors=[*errors, {**error("commit", "ErrInvalidTxnState", h.now + 9), "code": 48}], **ID)
+    h.final({"t-0": []}, {"t-0": [5]})
+    write_faults(tmp_path)
+    assert violated(judge_here(tmp_path, h.ops)) == forbidden
 
 
 def test_a_fatal_error_of_a_fenced_instance_is_as_it_has_to_be(tmp_path):
