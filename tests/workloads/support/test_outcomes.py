@@ -38,6 +38,20 @@ def test_a_purged_record_may_have_been_appended_by_an_attempt_before():
         assert outcomes.judge("deliver", error("deliver", name), "no transaction").outcome is Outcome.INFO
 
 
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [
+        ("MSG_SIZE_TOO_LARGE", "librdkafka"),
+        ("_UNKNOWN_TOPIC", "librdkafka"),
+        ("_UNKNOWN_PARTITION", "librdkafka"),
+        ("RecordTooLargeException", "kafka-clients"),
+    ],
+)
+def test_what_an_altered_topic_refuses_may_have_been_appended_by_an_attempt_before(name, library):
+    """The first attempt got no answer, then somebody lowered max.message.bytes, or deleted the topic."""
+    assert outcomes.judge("deliver", error("deliver", name), "no transaction", library).outcome is Outcome.INFO
+
+
 @pytest.mark.parametrize("name", ["TOPIC_AUTHORIZATION_FAILED", "TopicAuthorizationException"])
 def test_what_was_refused_for_want_of_a_right_may_have_been_done_by_an_attempt_before(name):
     refused = error("deliver", name)
