@@ -47,7 +47,7 @@ from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import PROGRAM
 from fencepost.harness.api.roles import STORE_OFFSETS
-from fencepost.harness.api.words import form, plural
+from fencepost.harness.api.words import enumeration, form, plural
 
 BETWEEN = -(1 << 40)  # causes below it: outputs of which the topic before has no record
 NO_PROGRAM = "no output of a program of somebody's own was read"
@@ -169,8 +169,8 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
             "program read what was aborted, or what was lost later."
         )
     if sent:
-        writers = " and ".join(
-            f"{text.name(op, capital=False)}, which {text.outcome(op)}" for op in dict.fromkeys(row.op for row in sent)
+        writers = enumeration(
+            [f"{text.name(op, capital=False)}, which {text.outcome(op)}" for op in dict.fromkeys(row.op for row in sent)]
         )
         return f"{who} {verb} input of {writers}: it is not visible{_how_read(sent, text)}."
     why = text.unreadable(rows[0]) if rows[0].v < 0 else "nobody in this run sent what it names"

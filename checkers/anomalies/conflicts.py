@@ -30,6 +30,7 @@ from fencepost.checkers.views.versions import stretch_numbers
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.evidence import Gap
 from fencepost.harness.api.promises import ONE_LOG
+from fencepost.harness.api.words import enumeration
 
 
 def two_at_one_offset(finding: Finding, reads: pd.DataFrame) -> bool:
@@ -51,9 +52,10 @@ def _explain_inconsistent(finding: Finding, text: FindingText) -> str:
     writers = sorted({text.writer(record) for record in finding.rows if record.offset == first})
     if last > first:
         count = len({row.offset for row in finding.rows})
-        pair = " and ".join(writers)
-        return f"{count} neighbouring offsets from {where} to {last} hold different records each; at {first}: {pair}."
-    return f"Two different records are at {where}: one is {'; another is '.join(writers)}."
+        several = enumeration(writers)
+        return f"{count} neighbouring offsets from {where} to {last} hold different records each; at {first}: {several}."
+    number = "Two" if len(writers) == 2 else str(len(writers))
+    return f"{number} different records are at {where}: one is {'; another is '.join(writers)}."
 
 
 def _resolve_inconsistent(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:

@@ -22,6 +22,9 @@ from fencepost.checkers.views.result_rows import first_of_each, read_rows, send_
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ONCE
+from fencepost.harness.api.words import and_more, enumeration
+
+NAMED = 6  # offsets of a record that a sentence names
 
 
 def one_at_two_offsets(finding: Finding, reads: pd.DataFrame) -> bool:
@@ -42,7 +45,8 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
             f"{len(sent)} records that {text.name(sent[0].op, capital=False)} sent once each to {sent[0].partition} "
             f"are in the log more than once (offsets {offsets[0]} to {offsets[-1]})."
         )
-    places = " and ".join(str(offset) for offset in offsets)
+    named = [str(offset) for offset in offsets[:NAMED]]
+    places = enumeration(named) if len(offsets) <= NAMED else ", ".join(named) + and_more(len(offsets) - NAMED)
     record = f"one record{sent[0].value_note}"
     return f"{text.name(sent[0].op)} sent {record} to {sent[0].partition}, and readers got it at offsets {places}."
 

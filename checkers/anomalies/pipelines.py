@@ -30,7 +30,7 @@ from fencepost.checkers.selfcheck.pipeline_damages import LEAVE_OUT, PROCESS_TWI
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.promises import PROCESSED_ONCE
-from fencepost.harness.api.words import form
+from fencepost.harness.api.words import enumeration, form
 
 _REREAD = "outputs and offsets are committed together; after an abort a member reads the same again (KIP-98)"
 
@@ -45,7 +45,7 @@ def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
     inputs, outputs = finding.records("read"), finding.records("sent")
     writers = list(dict.fromkeys(row.op for row in sorted(outputs, key=lambda row: row.time)))
     what = "Input record" if len(inputs) == 1 else f"{len(inputs)} input records,"
-    who = " and ".join(text.name(op, capital=False) for op in writers)
+    who = enumeration([text.name(op, capital=False) for op in writers])
     verb = form(len(inputs), "was", "were")
     return f"{what} {text.places(inputs)} {verb} processed by {who}: the outputs of each are visible, {text.places(outputs)}."
 
@@ -130,7 +130,9 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
     where = f"{what} {text.places(inputs)} {verb} below the offset that the group committed"
     if not tried:
         return f"{where}, but no transaction processed {form(len(inputs), 'it', 'them')}."
-    attempts = " and ".join(f"{text.name(op, capital=False)} {text.outcome(op)}" for op in dict.fromkeys(row.op for row in tried))
+    attempts = enumeration(
+        [f"{text.name(op, capital=False)} {text.outcome(op)}" for op in dict.fromkeys(row.op for row in tried)]
+    )
     return f"{where}, but what was to be made of {form(len(inputs), 'it', 'them')} is not visible: {attempts}."
 
 

@@ -27,6 +27,7 @@ from fencepost.checkers.selfcheck.log_damages import MERGE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import FENCED
+from fencepost.harness.api.words import enumeration
 
 NO_PRODUCERS = "no log has a record of an idempotent producer of this run"
 
@@ -38,7 +39,7 @@ def shared_ids(run: RunView) -> Found:
     owners, places = _owners(run, logs)
     counts = owners.groupby("producer_id")["owner"].nunique()
     wrong = owners[owners["producer_id"].isin(counts.index[counts > 1])].sort_values(["producer_id", "owner"])
-    several = wrong.groupby("producer_id")["owner"].agg(lambda names: " and ".join(sorted(set(names))))
+    several = wrong.groupby("producer_id")["owner"].agg(lambda names: enumeration(sorted(set(names))))
     rows = places.take(wrong["at"].to_numpy(dtype=np.int64))
     sentences = [f"Producer id {producer} belongs to {several[producer]}" for producer in wrong["producer_id"].astype(np.int64)]
     return Found(len(counts), rows, sentences, lacking=logs.unless_packed(NO_PRODUCERS))
