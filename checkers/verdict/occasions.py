@@ -99,9 +99,9 @@ def _transaction_aborted(sources: OccasionSources) -> int | None:
     if stored is not None:
         own = int((overview.main & overview.txn & (overview.status == ABORTED)).sum())
         return _by_logs(sources, max(own, int((stored.transactions["kind"] == "ABORT").sum())))
-    own = _aborted(sources, overview.main & overview.txn)
+    count = _aborted(sources, overview.main & overview.txn)
     others = sources.view.contract["application"] != "none" or sources.view.contract["connect"] != "none"
-    return None if others and not own else own
+    return None if others and not count else count
 
 
 def _aborted(sources: OccasionSources, which: Any) -> int | None:
