@@ -108,11 +108,22 @@ def _explain_skip(finding: Finding, text: FindingText) -> str:
         return f"{who} sought back to {sought[0].place}, and got {last.place} next, past {over}, which others got."
     if len(reads) == 1:
         began = f"{text.process(last.op).capitalize()} began at the log's start"
-        return f"{began} and got {last.place} first, past {over}, which others got."
+        return f"{began} and got {last.place} first, past {over}, which others got.{_rewound(text, NONE, last.op)}"
     first, same = reads[0], reads[0].op == last.op
     where = f"inside {text.name(last.op, capital=False)}" if same else f"between {_two(text, first.op, last.op)}"
     who = text.process(last.op).capitalize()
-    return f"{who} read {first.place} and next {last.place} ({where}), past {over}, which others got."
+    rewound = _rewound(text, first.op, last.op)
+    return f"{who} read {first.place} and next {last.place} ({where}), past {over}, which others got.{rewound}"
+
+
+def _rewound(text: FindingText, first: int, last: int) -> str:
+    """That the client went back between two operations (history indices), where it does so; the end of a sentence."""
+    overview = text.run.overview
+    own = overview.process == overview.process[overview.at(np.array([last]))[0]]
+    failed = own & ~overview.ok & (overview.index > first) & (overview.index < last)
+    if text.run.contract["aborted_polls"] != "rewound" or not failed.any():
+        return ""
+    return " What it got in operations that did not end ok does not count: its client goes back then."
 
 
 def _two(text: FindingText, first: int, last: int) -> str:
