@@ -194,7 +194,8 @@ def read(run: Run) -> ReportData:
     faults = None if isinstance(run.receipts, Problem) else tuple(run.receipts)
     lost = [gap for gap in run.gaps if Evidence.RECEIPTS in gap.evidence]
     if faults is None or (lost and not faults):
-        notes.append(f"{lost[0] if lost else run.receipts}: what the faults did is not known.")
+        unknown = f"{lost[0] if lost else run.receipts}: what the faults did is not known"
+        notes += [f"{unknown}."] * (unknown not in (run.verdict or {}).get("weakened", ()))
         faults = None
     try:
         anomalies = pq.read_metadata(regular(run.directory, run.place(RunFile.ANOMALIES))).num_rows
