@@ -97,17 +97,24 @@ def test_a_repeat_that_shows_a_part_of_what_is_expected_is_not_unexpected():
 
 
 def test_a_run_whose_expectation_is_undecided_is_unknown():
-    """Also when what was expected was found. Against expectation by one run is against it by all."""
+    """Also when what was expected was found."""
 
-    def result(name, verdict, met):
-        document = {"verdict": verdict, "expectation_met": met, "properties": [], "unexpected": []}
-        return RunResult(planned=PlannedRun(Test(name=name, expect=("early",)), 1, ""), verdict=document)
+    def result(name, verdict, met, expect="early", unexpected=()):
+        named = [{"name": anomaly, "count": 1, "findings": [1]} for anomaly in unexpected]
+        document = {"verdict": verdict, "expectation_met": met, "properties": [], "unexpected": named}
+        return RunResult(planned=PlannedRun(Test(name=name, expect=(expect,)), 1, ""), verdict=document)
 
     undecided, met, unmet = result("a", "invalid", None), result("b", "invalid", True), result("c", "valid", False)
     assert [repeat.undecided for repeat in (undecided, met, unmet)] == [True, False, False]
     assert exit_code([undecided, met]) is Exit.UNKNOWN
     assert exit_code([undecided, unmet]) is Exit.INVALID
     assert exit_code([undecided, result("a", "invalid", True)]) is Exit.VALID, "one test, repeated: shown once is enough"
+    absent = result("a", "valid", False)
+    assert exit_code([undecided, absent]) is Exit.UNKNOWN, "the undecided one may have shown it"
+    assert exit_code([undecided, absent, result("a", "invalid", False, unexpected=["other"])]) is Exit.INVALID
+    valid = [result("a", *one, expect="valid") for one in (("unknown", None), ("invalid", False))]
+    assert exit_code(valid[:1]) is Exit.UNKNOWN
+    assert exit_code(valid) is Exit.INVALID, "one violation is enough"
 
 
 def test_a_cluster_that_does_not_start_costs_its_own_run_only(tmp_path):
