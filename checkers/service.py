@@ -45,7 +45,7 @@ class SparkJudge(Judge):
 
     def graph(self, run: Run, session: Callable[[], Any], start: Sequence[int] | None, radius: int, most: int) -> GraphColumns:
         from fencepost.checkers.graph.history_graph import GATHERER, history_graph
-        from fencepost.checkers.verdict.judge import view_of
+        from fencepost.checkers.verdict.opening import view_of
         from fencepost.checkers.verdict.run_checks import gathering
 
         with gathering(view_of(run, session, here=True).view, [GATHERER]) as view:

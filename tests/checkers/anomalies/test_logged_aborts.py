@@ -10,7 +10,7 @@ from support.histories import KEPT, answer, finding
 from support.judging import no_session
 from support.log_model import LogModel, random_model
 
-from fencepost.checkers.verdict.judge import view_of
+from fencepost.checkers.verdict.opening import view_of
 from fencepost.harness.history.run_directory import open_run
 
 LOSSES = {"lost-write", "stale-read"}
