@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,12 @@ UNDERSTOOD = (
 )
 FILES = ("history.edn", "history.json", "history.txt", "workload.log")  # of a directory of others, the fullest first
 NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
+_BESIDE = frozenset(  # tables of a run that are no history
+    (
+        *(RunFile.RECEIPTS, RunFile.VALUES, RunFile.STORED, RunFile.WIRE),
+        *(RunFile.PRESENT, RunFile.OPERATIONS, RunFile.ANOMALIES),
+    )
+)
 _LOOKED_AT = 64 << 10
 _TRIED = 50
 _LONG_RECORD_LINE = re.compile(rb'\{("line":\d+,)?("sum":\d+,)?"at":"request","n":')
@@ -117,29 +124,51 @@ def _is_record_line(line: bytes) -> bool:
 
 
 def _parquet(path: Path) -> Format:
-    file = path if path.is_file() else _history_files(path)[0]
     try:
-        if path.is_dir() and file.name != RunFile.HISTORY:  # else this file alone is read
+        if path.is_dir() and not os.path.lexists(path / RunFile.HISTORY):  # else this file alone is read
             demand_ending(path)
-        names = pq.read_schema(regular(file)).names
-        if {"api", "arrived_ns", "answer_partitions"} <= set(names) and "mops" not in names:
-            return Format("wire-record")
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise HistoryError(f"{file}: looks like Parquet, but cannot be read: {error}") from error
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise HistoryError(f"{file}: Parquet with two columns {twice}; docs/history.md has all of {OPS_SCHEMA.names}")
-    lacking = [name for name in NEEDED if name not in names]
-    if lacking:
-        raise HistoryError(
-            f"{file}: Parquet without the columns {', '.join(lacking)}; docs/history.md has all of {OPS_SCHEMA.names}"
-        )
+    except OSError as error:
+        raise HistoryError(f"{path}: looks like Parquet, but cannot be read: {error}") from error
+    schemas = {file: _columns(file, path) for file in parquet_files(path)}
+    if all({"api", "arrived_ns", "answer_partitions"} <= set(names) and "mops" not in names for names in schemas.values()):
+        return Format("wire-record")
+    for file, names in schemas.items():
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise HistoryError(f"{file}: Parquet with two columns {twice}; docs/history.md has all of {OPS_SCHEMA.names}")
+        if lacking := [name for name in NEEDED if name not in names]:
+            raise HistoryError(
+                f"{file}: Parquet without the columns {', '.join(lacking)}; docs/history.md has all of {OPS_SCHEMA.names}"
+            )
     return Format("fencepost-parquet")
 
 
-def _history_files(path: Path) -> list[Path]:
-    """A directory's Parquet files; `history.parquet` alone when there is one."""
+def parquet_files(path: Path) -> list[Path]:
+    """The files of a history in Parquet: a file itself; of a directory `history.parquet`, or else all in it, and below it.
+
+    Other tables of a run (`faults.parquet`) are left out, unless there are none but these.
+    """
+    if not path.is_dir():
+        return [path]
     whole = path / RunFile.HISTORY
-    return [whole] if whole.exists() else sorted(path.glob("*.parquet"))
+    if os.path.lexists(whole):
+        return [whole]
+    return [file for file in sorted(path.rglob("*.parquet")) if _is_part(path, file)] or sorted(path.glob("*.parquet"))
+
+
+def _is_part(folder: Path, file: Path) -> bool:
+    """True for a table of a history, and not one that lies beside it, or is hidden from those who read a directory."""
+    inside = file.relative_to(folder).parts
+    hidden = any(part[0] in "._" for part in inside)
+    return not hidden and not (len(inside) == 1 and file.name in _BESIDE) and not (file.is_dir() and not file.is_symlink())
+
+
+def _columns(file: Path, path: Path) -> list[str]:
+    """The names of a table's columns. Raises HistoryError: what a part holds that cannot be read would be missed by nobody."""
+    try:
+        return list(pq.read_schema(regular(file)).names)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        others = "" if file == path or file.name == RunFile.HISTORY else "; the others can be judged without it"
+        raise HistoryError(f"{file}: looks like Parquet, but cannot be read: {error}{others}") from error
 
 
 def _of_lines(lines: list[bytes]) -> str | None:

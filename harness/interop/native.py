@@ -27,6 +27,7 @@ from fencepost.harness.history.contradictions import WRITES, Contents
 from fencepost.harness.history.lines import is_documented
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.interop.detect import parquet_files
 
 _PARQUET = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True))
 _UNREADABLE = OSError, pa.ArrowException, UnicodeDecodeError  # the last one of a name or a text
@@ -76,17 +77,18 @@ def copy_parquet(path: Path, run_dir: Path) -> list[Gap]:
 
 
 def _copied(path: Path, run_dir: Path) -> list[Gap]:
-    whole = path / RunFile.HISTORY
-    source = ds.dataset(whole if whole.exists() else path, format=_PARQUET, exclude_invalid_files=path.is_dir())
-    order = None if _sorted(source) else pc.sort_indices(source.to_table(columns=["time"])["time"])
-    again, copies = _copies(source, order)
+    sources = [ds.dataset(file, format=_PARQUET) for file in parquet_files(path)]
+    time, process, op = (_numbers(sources, name, path) for name in ("time", "process", "op"))
+    order = None if bool((time[1:] >= time[:-1]).all()) else np.argsort(time, kind="stable")
+    again, copies = _copies(process, op, order)
     first, taken = 0, 0
     with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, **WRITTEN) as writer:
-        for batch in _batches(source, order, path):
+        for batch in _batches(sources, order, path):
             once = batch.filter(pa.array(~again[taken : taken + len(batch)])) if copies else batch
-            writer.write_table(_ours(once, first, path))
+            writer.write_table(_numbered(once, first))
             taken, first = taken + len(batch), first + len(once)
-    unknown = _completed(run_dir, path.name, set(source.schema.names))
+    columns = set(sources[0].schema.names).intersection(*(source.schema.names for source in sources))
+    unknown = _completed(run_dir, path.name, columns)
     folder = path if path.is_dir() else path.parent
     damage = _copy_beside(folder / RunFile.VALUES, run_dir)
     with replacing(run_dir, RunFile.RECEIPTS) as table:
@@ -99,18 +101,27 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
         + [
             Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=evidence)
             for name, (evidence, why) in _ABSENT.items()
-            if name not in source.schema.names
+            if name not in columns
         ]
     )
 
 
-def _batches(source: ds.Dataset, order: pa.Array | None, path: Path) -> Iterator[pa.Table]:
+def _numbers(sources: Sequence[ds.Dataset], name: str, path: Path) -> NDArray[np.int64]:
+    """A column of whole numbers that no row may lack."""
+    parts = [_cast(source.to_table(columns=[name])[name], OPS_SCHEMA.field(name), path) for source in sources]
+    if any(part.null_count for part in parts):
+        raise HistoryError(f"{path}: column {name} lacks values that docs/history.md requires")
+    return np.concatenate([part.to_numpy().astype(np.int64) for part in parts])
+
+
+def _batches(sources: Sequence[ds.Dataset], order: NDArray[np.intp] | None, path: Path) -> Iterator[pa.Table]:
     """The rows in their order. Raises HistoryError where they cannot be read: an OSError is one of the file that is written."""
     try:
         if order is not None:
-            yield source.to_table().take(order)
-        else:
-            yield from map(pa.Table.from_batches, ([batch] for batch in source.to_batches()))
+            yield pa.concat_tables(_ours(source.to_table(), path) for source in sources).take(pa.array(order))
+            return
+        for source in sources:
+            yield from (_ours(pa.Table.from_batches([batch]), path) for batch in source.to_batches())
     except _UNREADABLE as error:
         raise HistoryError(f"{path}: cannot be read: {_first_line(error)}") from error
 
@@ -187,14 +198,13 @@ def _rewrite(copied: pq.ParquetFile, run_dir: Path, changed: Mapping[str, pa.Arr
             first += len(table)
 
 
-def _copies(source: ds.Dataset, order: pa.Array | None) -> tuple[NDArray[np.bool_], str]:
+def _copies(process: NDArray[np.int64], op: NDArray[np.int64], order: NDArray[np.intp] | None) -> tuple[NDArray[np.bool_], str]:
     """The mask of rows, in the order in which they are copied, of an operation that was there before; and that, in words.
 
     Without any: an empty mask, and no words. Nobody refers to the harness' operations by their numbers: these may have any.
     """
-    table = source.to_table(columns=["process", "op"])
-    table = table if order is None else table.take(order)
-    process, op = (pc.fill_null(table[name], -1).to_numpy().astype(np.int64) for name in ("process", "op"))
+    if order is not None:
+        process, op = process[order], op[order]
     again = process >= 0
     again[np.unique(process << _OP_BITS | op & (1 << _OP_BITS) - 1, return_index=True)[1]] = False
     if not again.any():
@@ -229,33 +239,44 @@ _ABSENT = {
 }
 
 
-def _sorted(source: ds.Dataset) -> bool:
-    time = source.to_table(columns=["time"])["time"]
-    if time.null_count:  # such a table is refused as it is copied
-        return True
-    time = time.to_numpy()
-    return bool((time[1:] >= time[:-1]).all())
-
-
 def _earliest_decision(table: pa.Table) -> pa.Array:
     """The earliest decision where no column has it: transactions of unknown outcome were surely not decided before they began."""
     undecided = pc.and_(pc.equal(table["f"], "txn"), pc.equal(table["type"], "info"))
     return pc.if_else(undecided, table["time"], pa.scalar(None, table["time"].type))
 
 
-def _ours(table: pa.Table, first: int, path: Path) -> pa.Table:
-    columns = {name: table[name] for name in table.column_names}
-    columns["index"] = pa.array(np.arange(first, first + len(table)))
-    columns.setdefault("slot", table["process"])
+def _ours(table: pa.Table, path: Path) -> pa.Table:
+    """A table with all of our columns, those that are absent null; `index` is 0."""
+    fields = {field.name: field for field in OPS_SCHEMA}
+    columns = {name: _cast(table[name], fields[name], path) for name in table.column_names if name in fields}
+    columns["index"] = pa.array(np.zeros(len(table), dtype=np.int64))
+    columns.setdefault("slot", columns["process"])
     columns.setdefault("final", pa.repeat(pa.scalar(False), len(table)))
-    columns.setdefault("decided", _earliest_decision(table))
-    arrays = []
-    for field in OPS_SCHEMA:
-        try:
-            arrays.append(columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(table), field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise HistoryError(f"{path}: column {field.name} is not {field.type}: {error}; see docs/history.md") from error
+    if "decided" not in columns:
+        columns["decided"] = _earliest_decision(pa.table({name: columns[name] for name in ("f", "type", "time")}))
+    arrays = [columns.get(name, pa.nulls(len(table), field.type)) for name, field in fields.items()]
     whole = pa.table(arrays, schema=OPS_SCHEMA)
     if name := lacking_values(whole, OPERATIONS):
         raise HistoryError(f"{path}: column {name} lacks values that docs/history.md requires")
     return whole
+
+
+def _numbered(table: pa.Table, first: int) -> pa.Table:
+    index = OPS_SCHEMA.get_field_index("index")
+    return table.set_column(index, OPS_SCHEMA.field(index), pa.array(np.arange(first, first + len(table))))
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field, path: Path) -> pa.ChunkedArray:
+    """A column as what it should be; moments in time as nanoseconds. Raises HistoryError: it is something else."""
+    try:
+        return column.cast(_in_nanoseconds(column.type)).cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise HistoryError(
+            f"{path}: column {field.name} is not {field.type}: {_first_line(error)}; see docs/history.md"
+        ) from error
+
+
+def _in_nanoseconds(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp("ns", type_.tz)
+    return pa.duration("ns") if pa.types.is_duration(type_) else type_
