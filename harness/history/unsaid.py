@@ -55,6 +55,7 @@ def unsaid(table: pa.Table, file: str, senders: Ints, contents: Contents, unchai
     gaps += [
         *rows.contents(file, contents.blank),
         *rows.places(file, contents.placeless),
+        rows.intents(file),
         rows.chains(file, unchained),
         *rows.numbers(file),
     ]
@@ -99,6 +100,9 @@ class _Rows:
         self._client = self._process >= 0
         final = flags(table["final"]) | among(table["role"], ("final",))
         self.final = (final | np.isin(self._process, self._process[among(self._f, ("final-read",))])) & self._client
+        self._unintended = (
+            among(self._f, ("txn",)) & among(table["type"], (Outcome.OK.value,)) & flags(pc.is_null(table["intent"]))
+        )
         self._unheard = flags(pc.match_substring(table["detail"], '"unheard"'))
         self._undecided = self._uncalled(table)
         self.earliest = np.where(self._undecided, self._time, numbers(table["decided"]))
@@ -135,6 +139,12 @@ class _Rows:
         count = int(self._undecided.sum())
         why = f"{plural(count, 'transaction')} of unknown outcome without the first call of commit (`decided`)"
         return Gap(file=file, why=why, kind=GapKind.MISSING, evidence=(Evidence.DECISIONS,)) if count else None
+
+    def intents(self, file: str) -> Gap | None:
+        """Transactions that ended ok, of which it is not known whether they were to commit or to abort."""
+        count = int(self._unintended.sum())
+        why = f"{plural(count, 'transaction')} that ended ok without `intent`: whether to commit or to abort is not known"
+        return _missing(file, why, None, (Evidence.OUTCOMES,)) if count else None
 
     def order(self, file: str) -> Gap | None:
         """Operations that began before the one before them, or ended before they began: a clock was set back, or numbers lie."""
