@@ -195,7 +195,8 @@ def _take(parser: _BlockParser, position: int, line: bytes, event: Event | Excep
         try:
             parser.take(position, event, line.strip())
         except NOT_UNDERSTOOD as error:
-            parser.damaged(position, f"{'cut off in the middle' if last else 'not understood'} ({error})", line)
+            cut_off = last and error is event  # not where its value alone is not understood
+            parser.damaged(position, f"{'cut off in the middle' if cut_off else 'not understood'} ({error})", line)
 
 
 @contextmanager
