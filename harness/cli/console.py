@@ -106,6 +106,12 @@ def err() -> Console:
     return _console(stderr=True)
 
 
+def demand_no_folder(option: str, file: Path | None) -> None:
+    """Raises CampaignError for a folder in the place of a file, before anything is performed that is to be written there."""
+    if file is not None and file.is_dir():
+        raise CampaignError([f"{option} {file}: it is a folder; name a file"])
+
+
 def print_line(text: str = "") -> None:
     """A line on standard output, never folded."""
     out().print(text, soft_wrap=True)

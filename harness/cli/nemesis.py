@@ -12,7 +12,7 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.api.bounds import MOST_EXACT
 from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.plans import Choice
-from fencepost.harness.cli.console import Texts, err, pairs, print_line, print_table
+from fencepost.harness.cli.console import Texts, demand_no_folder, err, pairs, print_line, print_table
 
 if TYPE_CHECKING:
     from fencepost.harness.conformance.kit import FaultResult
@@ -64,6 +64,7 @@ def check(
 
     if json_ and not json_.absolute().parent.is_dir():
         raise CampaignError([f"--json {json_}: there is no directory {json_.absolute().parent}"])
+    demand_no_folder("--json", json_)
     make_importable([Path.cwd()])
     options = cluster_of(None, cluster_set or ())
     kit = ConformanceCheck(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress, story or ())

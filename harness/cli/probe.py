@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.cli.console import Json, Texts, err, pairs, print_json, print_line, print_table
+from fencepost.harness.cli.console import Json, Texts, demand_no_folder, err, pairs, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from fencepost.harness.api.services import ProbeRow
@@ -57,6 +57,7 @@ def probe(
 
     if file and not file.absolute().parent.is_dir():
         raise CampaignError([f"--file {file}: there is no directory {file.absolute().parent}"])
+    demand_no_folder("--file", file)
     make_importable([Path.cwd()])
     options = cluster_of(None, cluster_set or ())
     version, rows = probe_kit.probe(Choice(kind=cluster, options=options), profile or (), _progress)

@@ -12,7 +12,7 @@ import typer
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import UnwritableFile
 from fencepost.harness.api.words import plural
-from fencepost.harness.cli.console import Texts, err, out, print_json, print_line
+from fencepost.harness.cli.console import Texts, demand_no_folder, err, out, print_json, print_line
 from fencepost.harness.secrets import mask
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def _in_a_folder(file: Path | None) -> Path | None:
     """A file as it was given. Raises CampaignError when its folder is not there, before anything is performed for it."""
     if file is not None and not file.parent.is_dir():
         raise CampaignError([f"--junit {file}: there is no folder {file.parent}"])
+    demand_no_folder("--junit", file)
     return file
 
 

@@ -128,6 +128,8 @@ def find(root: Path, text: str) -> Run:
 
 
 def _found(root: Path, text: str) -> Run:
+    if not text.strip():  # a variable of a shell that is not set: every run begins so
+        raise CampaignError(["the run has no name; a run is named by its directory, its id, the beginning of one, or `latest`"])
     if is_run(Path(text)):
         return _whole(Path(text))
     runs, damaged = _entries_of_runs(root)

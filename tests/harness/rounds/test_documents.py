@@ -135,6 +135,9 @@ def test_junit_is_written_where_a_ci_system_looks_for_it(fencepost):
     code, _, err = fencepost("campaign", night("lost"), "--junit", "nowhere/j.xml")
     assert (code, len(rounds_of())) == (254, 1)
     assert "--junit nowhere/j.xml: there is no folder nowhere" in err
+    code, _, err = fencepost("campaign", night("lost"), "--junit", "reports")
+    assert (code, len(rounds_of())) == (254, 1)
+    assert "--junit reports: it is a folder" in err
 
 
 def test_known_findings_are_named_wherever_a_round_is_shown(fencepost, monkeypatch):

@@ -110,6 +110,14 @@ def test_an_ambiguous_or_unknown_run_is_refused_with_the_runs_there_are(tmp_path
         store.find(tmp_path, "k3f9x9")
 
 
+@pytest.mark.parametrize("text", ["", " "])
+def test_no_name_means_no_run(tmp_path, text):
+    """A variable of a shell that is not set: the only run there is begins so."""
+    a_run(tmp_path, "k3f9x2")
+    with pytest.raises(CampaignError, match="the run has no name"):
+        store.find(tmp_path, text)
+
+
 def test_latest_misspelt_is_suggested(tmp_path):
     a_run(tmp_path, "k3f9x2")
     with pytest.raises(CampaignError, match='unknown run "lastest"; did you mean "latest"'):
