@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
-from fencepost.harness.api.evidence import Evidence, Gap, GapKind, missing_evidence
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, between_lines, evidence_of, missing_evidence
 from fencepost.harness.api.history import OPERATIONS, RECEIPTS, WRITTEN, arrow_type, schema
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history import unsaid
@@ -80,7 +80,8 @@ def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
         processes = {row["process"] for row in reading.rows}
         if other := next((owners[process] for process in processes if process in owners), ""):
             why = f"it has operations of the processes of {other}; it is not read"
-            gaps.append(Gap(file=file.name, why=why, kind=GapKind.SURPLUS))
+            evidence = () if roster.ours or _is_copy(reading.rows, rows) else between_lines(evidence_of(None))
+            gaps.append(Gap(file=file.name, why=why, kind=GapKind.SURPLUS, evidence=evidence))
             continue
         owners |= dict.fromkeys(processes, file.name)
         gaps += [*file_content.gaps, *reading.gaps]
@@ -93,6 +94,12 @@ def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
     if not roster.ours:
         gaps += _completed(rows, Evidence.SENDS in missing_evidence(gaps))
     return rows
+
+
+def _is_copy(some: Sequence[Row], rows: Sequence[Row]) -> bool:
+    """True if every one of some operations is among the rows, and says the same."""
+    known = {(row["process"], row["op"]): row for row in rows}
+    return all(known.get((row["process"], row["op"])) == row for row in some)
 
 
 def _completed(rows: list[Row], lacks_sends: bool) -> list[Gap]:

@@ -17,13 +17,21 @@ from numpy.typing import NDArray
 
 from fencepost.harness.api import Isolation, Outcome, record_ids
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
-from fencepost.harness.api.words import and_more, plural
+from fencepost.harness.api.history import UNREADABLE
+from fencepost.harness.api.words import and_more, form, plural
 from fencepost.harness.history.contradictions import WRITES, Contents, among, contradictions, flags, numbers
 
 COLUMNS = ("process", "op", "role", "isolation", "final", "f", "type", "intent", "time", "end", "decided", "detail")
 LEVEL_REMEDY = "`--contract isolation=read_committed` says it"
 _FINALS = (Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED)
 _READS = (Evidence.POLLS, Evidence.POSITIONS)
+FUNCTIONS = frozenset(
+    (
+        *("txn", "send", "poll", "subscribe", "assign", "seek", "committed", "crash", "initialise", "misuse", "final-read"),
+        *("settle", "rest", "read-log", "read-store", "instance", "drain", "group-offsets", "list-transactions", UNREADABLE),
+    )
+)
+"""Functions of operations that docs/history.md knows."""
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 
@@ -56,6 +64,7 @@ def unsaid(table: pa.Table, file: str, senders: Ints, contents: Contents, unchai
         *rows.contents(file, contents.blank),
         *rows.places(file, contents.placeless),
         rows.intents(file),
+        rows.functions(file),
         rows.chains(file, unchained),
         *rows.numbers(file),
     ]
@@ -139,6 +148,15 @@ class _Rows:
         count = int(self._undecided.sum())
         why = f"{plural(count, 'transaction')} of unknown outcome without the first call of commit (`decided`)"
         return Gap(file=file, why=why, kind=GapKind.MISSING, evidence=(Evidence.DECISIONS,)) if count else None
+
+    def functions(self, file: str) -> Gap | None:
+        """Operations of functions that nobody knows: where the process's consumer stands after them is not known."""
+        strange = sorted({str(f) for f in pc.unique(self._f.filter(pa.array(self._client))).to_pylist()} - FUNCTIONS)
+        if not strange:
+            return None
+        what = f"`{strange[0]}`{and_more(len(strange) - 1)} {form(len(strange), 'is no function', 'are no functions')}"
+        why = f"{what} that docs/history.md knows: what its operations did is not known"
+        return _missing(file, why, None, (Evidence.POSITIONS,))
 
     def intents(self, file: str) -> Gap | None:
         """Transactions that ended ok, of which it is not known whether they were to commit or to abort."""

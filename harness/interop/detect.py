@@ -101,9 +101,14 @@ def _directory(path: Path) -> Format:
     written = [file for file in lines if file.lstat().st_size]  # an empty one may be a record that was emptied
     if written and all(map(_is_record, written)):
         return Format("wire-record")
-    if lines or any(path.glob("history/*.jsonl")):
+    if line_files(path):
         return Format("fencepost-jsonl")
     raise HistoryError(f"{path}: a directory without history.edn, *.parquet or *.jsonl; give the history's file: {UNDERSTOOD}")
+
+
+def line_files(path: Path) -> list[Path]:
+    """The files of our JSON lines in a directory, and in a folder `history` of it."""
+    return sorted(file for folder in ("", "history/") for packed in ("", ".gz") for file in path.glob(f"{folder}*.jsonl{packed}"))
 
 
 def _is_record(file: Path) -> bool:

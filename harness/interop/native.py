@@ -27,7 +27,7 @@ from fencepost.harness.history.contradictions import WRITES, Contents
 from fencepost.harness.history.lines import is_documented
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
-from fencepost.harness.interop.detect import parquet_files
+from fencepost.harness.interop.detect import line_files, parquet_files
 
 _PARQUET = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True))
 _UNREADABLE = OSError, pa.ArrowException, UnicodeDecodeError  # the last one of a name or a text
@@ -39,7 +39,7 @@ def merge_lines(path: Path, run_dir: Path) -> list[Gap]:
     Raises HistoryError for a file that cannot be read.
     """
     make_folder(run_dir, RunFile.LINES)
-    files = [path] if path.is_file() else sorted([*path.glob("*.jsonl"), *path.glob("history/*.jsonl")])
+    files = [path] if path.is_file() else line_files(path)
     for file in files:
         name = file.name.removesuffix(".gz")
         name = name if name.endswith(".jsonl") else f"{name}.jsonl"

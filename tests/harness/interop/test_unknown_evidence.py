@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +15,10 @@ from support.jepsen_example import Adopted, adopted
 
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api.evidence import missing_evidence
+from fencepost.harness.api.history import UNREADABLE
 from fencepost.harness.history.merge import OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.history.unsaid import FUNCTIONS
 
 NEMESIS = '{"index": 0, "time": 1, "type": "info", "process": "nemesis", "f": "start-partition", "value": null}\n'
 DEBUG = '{"index": 0, "time": 1, "type": "invoke", "process": 9, "f": "debug-topic-partitions", "value": null}\n'
@@ -256,3 +260,80 @@ def test_processes_that_only_read_may_be_more_than_identities_have_room_for(tmp_
     history = adopted("".join(polls) + read_of_unsent(0, process=70_000), tmp_path, "history.json")
     assert {row["process"] for row in history.rows if row["role"] == "writer"} == {0}
     assert len({row["process"] for row in history.rows}) == 17_002
+
+
+# --------------------------------------------------------------------------------------------------
+# Several files, and functions of somebody's own
+# --------------------------------------------------------------------------------------------------
+HEADER = {"format": "fencepost-history", "version": 1, "run": "x"}
+SENDER = [
+    {"type": "process", "process": 0, "time": 0},
+    {"type": "invoke", "process": 0, "op": 0, "f": "send", "time": 1, "value": [["send", "t-0", 0]]},
+    {"type": "ok", "process": 0, "op": 0, "f": "send", "time": 4, "value": [["send", "t-0", 0, 0, 2, 3]]},
+    {"type": "invoke", "process": 0, "op": 1, "f": "send", "time": 5, "value": [["send", "t-0", 4096]]},
+    {"type": "ok", "process": 0, "op": 1, "f": "send", "time": 8, "value": [["send", "t-0", 4096, 1, 6, 7]]},
+]
+
+
+def reader(*polls, process=1, note=""):
+    """The lines of a reader: for each poll its records, or the function of an operation of its own."""
+    lines = [{"type": "process", "process": process, "time": 9, "isolation": "read_committed", "note": note}]
+    for op, got in enumerate(polls):
+        f, value = (got, None) if isinstance(got, str) else ("poll", [["poll", {"t-0": got}, 12 + 10 * op]])
+        begun = {"process": process, "op": op, "f": f, "time": 11 + 10 * op, "value": [["poll"]] if f == "poll" else None}
+        lines += [{**begun, "type": "invoke"}, {**begun, "type": "ok", "time": 13 + 10 * op, "value": value}]
+    return lines
+
+
+def of_files(folder, **files):
+    (folder / "mine").mkdir()
+    (folder / "mine" / "faults.jsonl").write_text("")
+    for name, lines in files.items():
+        text = "".join(json.dumps(line) + "\n" for line in (HEADER, *lines)).encode()
+        packed = name.endswith("_packed")
+        path = folder / "mine" / f"{name.removesuffix('_packed')}.jsonl{'.gz' if packed else ''}"
+        path.write_bytes(gzip.compress(text) if packed else text)
+    return judged(Adopted(folder / "mine", folder / "run").dir)
+
+
+FIRST, SECOND = [0, 0], [1, 4096]
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "expected"),
+    [
+        (reader([FIRST]), reader([SECOND], note="x" * 200), "unknown"),
+        (reader([FIRST], process=2), reader([SECOND], note="x" * 200), "valid"),
+        (reader([FIRST, SECOND]), reader([FIRST, SECOND]), "valid"),
+    ],
+    ids=["of one process", "of two", "a copy"],
+)
+def test_a_file_of_a_process_that_another_file_has_too_may_hold_anything(tmp_path, small, large, expected):
+    """It is not read: the record that its reader got would be lost."""
+    document = of_files(tmp_path, a=SENDER, b=small, c=large)
+    assert (document["verdict"], violated(document)) == (expected, [])
+
+
+def test_packed_files_are_read_beside_others(tmp_path):
+    assert of_files(tmp_path, a=SENDER, b_packed=reader([FIRST], process=2), c=reader([SECOND]))["verdict"] == "valid"
+    (tmp_path / "all").mkdir()
+    assert of_files(tmp_path / "all", a_packed=SENDER, b_packed=reader([FIRST, SECOND]))["verdict"] == "valid"
+
+
+def test_after_an_operation_of_a_function_that_nobody_knows_a_consumer_may_stand_anywhere(tmp_path):
+    went_back = ([FIRST, SECOND], [FIRST])
+    document = of_files(tmp_path, a=SENDER, b=reader(went_back[0], "close", went_back[1]))
+    assert (document["verdict"], violated(document)) == ("unknown", [])
+    assert "`close` is no function that docs/history.md knows" in " ".join(document["weakened"])
+    (tmp_path / "known").mkdir()
+    assert violated(of_files(tmp_path / "known", a=SENDER, b=reader(*went_back))) == ["nonmonotonic-poll"]
+
+
+def test_the_functions_that_are_known_are_those_of_the_page():
+    page = (
+        (Path(__file__).parents[3] / "docs" / "history.md")
+        .read_text()
+        .partition("| f | value of the completion |")[2]
+        .partition("\n\n")[0]
+    )
+    assert set(re.findall(r"^\| `([\w-]+)`", page, re.MULTILINE)) == FUNCTIONS - {"assign", "crash", UNREADABLE}
