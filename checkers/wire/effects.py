@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fencepost.checkers.wire.guards import Situation
-from fencepost.checkers.wire.states import DEAD, NO_EPOCH, NO_PRODUCER, NOBODY, Phase, State
+from fencepost.checkers.wire.states import DEAD, FRESH, NO_EPOCH, NO_PRODUCER, NOBODY, Phase, State
 
 
 def unchanged(s: Situation) -> State:
@@ -20,9 +20,14 @@ def initialised(s: Situation) -> State:
     return State(Phase.EMPTY, s.answer.producer, s.answer.epoch, last)
 
 
+def answered_again(s: Situation) -> State:
+    """Nothing; but the answer tells the producer id where nobody saw the first one."""
+    return replace(s.state, producer=s.answer.producer) if s.state.producer == FRESH != s.answer.producer >= 0 else s.state
+
+
 def initialised_again(s: Situation) -> State:
     """No transaction is there; the rest stays."""
-    return State(Phase.EMPTY, s.state.producer, s.state.epoch, s.state.last)
+    return State(Phase.EMPTY, answered_again(s).producer, s.state.epoch, s.state.last)
 
 
 def added(s: Situation) -> State:
@@ -65,6 +70,11 @@ def completed(s: Situation) -> State:
     """All markers are written, and the transaction has no partitions any more."""
     phase = Phase.COMPLETE_COMMIT if s.state.phase is Phase.PREPARE_COMMIT else Phase.COMPLETE_ABORT
     return replace(s.state, phase=phase, partitions=frozenset(), began=NO_EPOCH)
+
+
+def completed_anew(s: Situation) -> State:
+    """The same, and the id has a producer id that is given to nobody yet."""
+    return replace(completed(s), producer=FRESH, epoch=0)
 
 
 def expired(s: Situation) -> State:

@@ -23,6 +23,12 @@ class Situation:
     def exhausted(self) -> bool:
         return self.state.epoch >= self.last_epoch
 
+    def may_have(self, producer: int) -> bool:
+        """True if the transactional id has this producer id; where nobody saw which one it was given: may have it."""
+        if self.state.producer == FRESH:
+            return producer not in (NO_PRODUCER, self.state.last[0])
+        return producer == self.state.producer
+
     @property
     def by_epoch(self) -> bool:
         """True if an EndTxn that comes once more is known by the epoch before (KIP-890)."""
@@ -68,11 +74,29 @@ OTHER_EPOCH = Guard(
     f"{HANDLING}, step 2 of each request",
     lambda s: s.request.epoch != s.state.epoch,
 )
+LEFT_PRODUCER = Guard(
+    "producer left",
+    "the request names the producer id whose epochs were exhausted by the transaction that is being completed",
+    "KIP-890, part 2: the next producer id is there when the markers are written",
+    lambda s: s.state.second and s.request.producer == s.state.last[0] != s.state.producer,
+)
+NAMED_EXHAUSTED = Guard(
+    "last epoch before a first one",
+    "the request has the last epoch of a client, and the transactional id the first one of a producer id",
+    "KIP-890, part 2: the epoch before is that of the producer id before",
+    lambda s: s.request.epoch == s.last_epoch and s.state.epoch == 0,
+)
+BEYOND = Guard(
+    "beyond the last epoch",
+    "the coordinator itself has raised the epoch above the last one that a client gets",
+    "KIP-360; KIP-890, part 2",
+    lambda s: s.state.epoch > s.last_epoch,
+)
 SAME_PRODUCER = Guard(
     "producer kept",
     "an id keeps its producer id until its epochs are exhausted, or the id expires",
     f"{HANDLING}, InitProducerId, steps 3 and 4; KIP-360",
-    lambda s: s.answer.producer == s.state.producer or s.state.producer == FRESH,
+    lambda s: s.may_have(s.answer.producer),
 )
 NEW_PRODUCER = Guard(
     "new producer",
@@ -132,7 +156,7 @@ ANSWERED_CURRENT = Guard(
     "current epoch answered",
     "the answer has the current producer id and epoch",
     "KIP-360 (InitProducerId); KIP-890 (EndTxn)",
-    lambda s: s.answer.producer == NO_PRODUCER or s.answer.named == (s.state.producer, s.state.epoch),
+    lambda s: s.answer.producer == NO_PRODUCER or (s.may_have(s.answer.producer) and s.answer.epoch == s.state.epoch),
 )
 ANSWERED_NEXT = Guard(
     "next epoch answered",

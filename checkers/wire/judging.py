@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fencepost.checkers.wire.exchanges import Breach, Exchange, Judged
 from fencepost.checkers.wire.machine import START, Machine
 from fencepost.checkers.wire.settling import Done, Possibility, Settling, is_void, kept_epochs
-from fencepost.checkers.wire.states import BUSY, NONE, Api, Phase, State
+from fencepost.checkers.wire.states import BUSY, IMPLYING, NONE, Api, Phase, State
 
 MOST = 4096  # possibilities
 MOST_STEPS = 1_000_000  # for one answer; records of ours took 34,000 at most, and 200 on average
@@ -65,7 +65,7 @@ class _Judgement:
 
     settling: the exchanges under way, those among them whose answer said nothing, and which of them need not be told apart.
     steps: those that may still be taken.
-    nodes: the brokers that granted something, in order, without repetitions in a row.
+    nodes: the brokers that granted something as coordinators, in order, without repetitions in a row.
     forgot: too much was possible at some time: nothing is known until an InitProducerId tells.
     skipped: answers that were not compared for that reason.
     """
@@ -137,8 +137,9 @@ class _Judgement:
         self._prune()
 
     def _note_granting(self, exchange: Exchange) -> None:
-        """The broker coordinates the id, if it granted something."""
-        if exchange.answer is not None and exchange.answer.error == NONE and self.nodes[-1:] != [exchange.node]:
+        """The broker coordinates the id, if it granted something that coordinators do: leaders take records, too."""
+        granted = exchange.answer is not None and exchange.answer.error == NONE and exchange.request.api not in IMPLYING
+        if granted and self.nodes[-1:] != [exchange.node]:
             self.nodes.append(exchange.node)
 
     def _telling(self, exchange: Exchange) -> bool:
@@ -157,7 +158,8 @@ class _Judgement:
         """
         assert exchange.answer is not None
         states = {state for state, _ in before}
-        if exchange.node not in self.nodes[:-1] or self.nodes[-1] == exchange.node:
+        replaced = exchange.node in self.nodes[:-1] and self.nodes[-1] != exchange.node
+        if not replaced or exchange.request.api in IMPLYING:
             rules = self.machine.broken(states, exchange.request, exchange.answer)
             sentences = tuple(f"{rule.sentence} ({rule.source})" for rule in rules)
             known = self.machine.known_breach(states, exchange.request, exchange.answer)

@@ -64,6 +64,7 @@ class Transition:
 OWN = (g.OWN_PRODUCER, g.OWN_EPOCH)
 ABORTED, COMMITTED = (Phase.PREPARE_ABORT, Phase.COMPLETE_ABORT), (Phase.PREPARE_COMMIT, Phase.COMPLETE_COMMIT)
 COMPLETES = "the transaction before may have been completed the moment before, which no client sees"
+AGED = "the transaction may have been aborted for its age before"
 RETRIABLE = "no KIP: Kafka's error 51 is retriable; KIP-98 answers INVALID_TXN_STATE"
 
 INITIALISING = (
@@ -106,6 +107,7 @@ INITIALISING = (
         guards=(g.EXHAUSTED, g.NAMED_CURRENT, g.NEW_PRODUCER, g.FIRST_EPOCH),
         effect=effects.initialised,
         to=Phase.EMPTY,
+        unseen=AGED,
     ),
     Transition(
         name="fencing abort",
@@ -231,6 +233,7 @@ def _decisions() -> Sequence[Transition]:
                 source="KIP-890, part 2",
                 phases=done,
                 guards=(g.NAMED_LAST, g.BY_EPOCH, guard, g.ANSWERED_CURRENT),
+                effect=effects.answered_again,
             ),
             Transition(
                 apis=(Api.END,),
@@ -303,6 +306,24 @@ DECIDING = (
         answers=FENCED,
     ),
     Transition(
+        name="fenced by the next producer id",
+        sentence="The epochs are exhausted, and until all markers are written the id has the producer id before.",
+        source="KIP-890, part 2",
+        apis=(*ADDING, Api.END),
+        phases=(Phase.PREPARE_COMMIT, Phase.PREPARE_ABORT),
+        guards=(g.LEFT_PRODUCER,),
+        answers=FENCED,
+    ),
+    Transition(
+        name="repeated end before an initialisation",
+        sentence="An EndTxn in the last epoch of the producer id before comes once more when the id was initialised since.",
+        source="KIP-890, part 2",
+        apis=(Api.END,),
+        phases=(Phase.EMPTY,),
+        guards=(g.SECOND_PROTOCOL, g.NAMED_EXHAUSTED),
+        answers=FENCED,
+    ),
+    Transition(
         name="unmapped",
         sentence="A request with another producer id than that of the id, or of an unknown id, is refused.",
         source=f"{HANDLING}, step 1 of each request",
@@ -354,13 +375,23 @@ SPONTANEOUS = (
         to=Phase.COMPLETE_ABORT,
     ),
     Transition(
+        name="abort complete with a new producer id",
+        sentence="All partitions have their ABORT marker, which exhausted the epochs: the id has another producer id.",
+        source="KIP-890, part 2",
+        phases=(Phase.PREPARE_ABORT,),
+        guards=(g.BEYOND,),
+        effect=effects.completed_anew,
+        to=Phase.COMPLETE_ABORT,
+        unseen="only what the coordinator aborts by itself has such an epoch, and the steps to its end are its own",
+    ),
+    Transition(
         name="expiration",
         sentence="The id was not used for transactional.id.expiration.ms, and is forgotten.",
         source="KIP-98, Coordinator TransactionalId Expiration",
         phases=IDLE,
         effect=effects.expired,
         to=Phase.DEAD,
-        unseen="the transaction may have been aborted for its age before",
+        unseen=AGED,
     ),
 )
 TRANSITIONS: Sequence[Transition] = (*INITIALISING, *BEGINNING, *DECIDING, *SPONTANEOUS)

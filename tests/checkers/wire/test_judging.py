@@ -16,6 +16,7 @@ from fencepost.checkers.wire.settling import Settling
 from fencepost.checkers.wire.states import (
     BUSY,
     FENCED,
+    IMPLYING,
     LAST_EPOCH,
     MAPPING,
     NONE,
@@ -71,6 +72,8 @@ def broken(exchanges, **settings):
 
 FIRST = (initialise(0), add(0))
 SECOND = (initialise(0), write(0))
+LAST = (initialise(LAST_EPOCH), write(LAST_EPOCH))
+EXHAUSTING = (Request(Api.END, 5, 7, LAST_EPOCH, True), Answer(NONE, 8, 0))
 INNOCENT = {
     "commit": (*FIRST, end(0), add(0), end(0, False)),
     "commit, repeated": (*FIRST, end(0), end(0)),
@@ -101,6 +104,27 @@ INNOCENT = {
     "offsets first": (initialise(0), (Request(Api.OFFSETS, 3, 7, 0, partitions=A), FINE), end(0)),
     "offsets first refused": (initialise(0), (Request(Api.OFFSETS, 3, 7, 0, partitions=A), Answer(STATE))),
     "addition while it ends": (*FIRST, end(0), add(0, STATE)),
+    "last epoch, aborted by the coordinator": (*LAST, (Request(Api.INIT, 4), Answer(BUSY)), initialise(1, producer=8)),
+    "last epoch, timed out, and asked for the next": (
+        *LAST,
+        initialise(0, named=(7, LAST_EPOCH), producer=8),
+        add(0, producer=8),
+    ),
+    "last epoch, timed out, and refused": (*LAST, add(LAST_EPOCH, MAPPING), initialise(1, producer=8)),
+    "last epoch, zombies while it ends": (
+        *LAST,
+        EXHAUSTING,
+        add(0, FENCED[0]),
+        end(LAST_EPOCH, True, FENCED[1]),
+        add(0, MAPPING),
+    ),
+    "last epoch, repeated": (*LAST, EXHAUSTING, EXHAUSTING, add(0, producer=8)),
+    "last epoch, repeated after an initialisation": (
+        initialise(LAST_EPOCH),
+        initialise(0, producer=8),
+        end2(LAST_EPOCH, True, FENCED[0]),
+        end2(LAST_EPOCH, False, MAPPING),
+    ),
 }
 GUILTY = {
     "abort acknowledged after a commit": ((*FIRST, end(0), end(0, False)), "abort"),
@@ -126,6 +150,24 @@ GUILTY = {
     "open transaction not ended": ((*FIRST, end(0, True, STATE)), "commit of what is decided otherwise"),
     "stale initialisation accepted": ((initialise(0), initialise(1), initialise(2, named=(7, 0))), "named current"),
     "latest initialisation refused": ((initialise(0), (Request(Api.INIT, 4, 7, 0), Answer(FENCED[0]))), "named old"),
+    "second epoch of another producer id": ((initialise(LAST_EPOCH), initialise(1, producer=8)), "first epoch"),
+    "second epoch of another producer id after an abort by its producer": (
+        (initialise(LAST_EPOCH), add(LAST_EPOCH), end(LAST_EPOCH, False), initialise(1, producer=8)),
+        "first epoch",
+    ),
+    "last epoch, aborted by the coordinator, and the same producer id": (
+        (*LAST, (Request(Api.INIT, 4), Answer(BUSY)), initialise(1)),
+        "epoch grows",
+    ),
+    "last epoch, zombie refused as if it ended still": ((*LAST, EXHAUSTING, add(0, producer=8), add(0, FENCED[0])), "producer"),
+    "last epoch, the next producer id refused": (
+        (initialise(LAST_EPOCH), initialise(0, producer=8), add(0, FENCED[0], producer=8)),
+        "other epoch",
+    ),
+    "last epoch, repeated by the first protocol after an initialisation": (
+        (initialise(LAST_EPOCH), initialise(0, producer=8), end(LAST_EPOCH, True, FENCED[0])),
+        "producer",
+    ),
     "second protocol, epoch kept": ((*SECOND, end2(0, then=0)), "next epoch answered"),
     "second protocol, epoch used once more": ((*SECOND, end2(0), write(0, partitions=B)), "epoch"),
     "second protocol, other direction": ((*SECOND, end2(0), end2(0, False)), "commit"),
@@ -149,6 +191,34 @@ def test_guilty(name):
     ((row, rules),) = broken(story(*pairs))
     assert row == len(pairs) - 1
     assert rule in rules, rules
+
+
+@pytest.mark.parametrize("name", [*INNOCENT, *GUILTY])
+def test_who_takes_records_does_not_coordinate(name):
+    """Leaders, and the coordinators of groups, are other brokers: what they grant says nothing of who coordinates the id."""
+    exchanges = story(*(INNOCENT[name] if name in INNOCENT else GUILTY[name][0]))
+    apart = [replace(one, node="n2") if one.request.api in IMPLYING else one for one in exchanges]
+    assert broken(apart) == broken(exchanges)
+
+
+def test_the_refusal_of_a_former_coordinator_says_nothing_though_it_leads_partitions():
+    exchanges = story(initialise(0), initialise(1), write(1), end2(0, True, STATE), node="n2")
+    exchanges[1] = replace(exchanges[1], node="n1")
+    assert not broken(exchanges)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [(LAST[0], initialise(0, named=(7, LAST_EPOCH), producer=8)), (*LAST, EXHAUSTING)],
+    ids=["initialisation", "end"],
+)
+def test_a_producer_id_whose_first_answer_was_lost_is_given_once_more(asked):
+    """KIP-360: a repeated initialisation; KIP-890: a repeated end."""
+    exchanges = story(*asked, add(LAST_EPOCH, MAPPING), asked[-1], (asked[-1][0], Answer(NONE, 9, 0)))
+    lost = unanswered(exchanges[len(asked) - 1])
+    exchanges[len(asked) - 1] = lost
+    assert not broken(exchanges[:-1])
+    assert [row for row, _ in broken(exchanges)] == [len(asked) + 2], "it is one and the same"
 
 
 def test_a_breach_of_which_it_is_known_why_kafka_makes_it_names_the_issue():
