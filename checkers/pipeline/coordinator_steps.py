@@ -27,6 +27,7 @@ from fencepost.checkers.pipeline.stored_logs import (
 
 BEGINNING = len(STATES)  # the state of a transactional id that has no record
 LAST_EPOCH = (1 << 15) - 2  # of a producer id, at which a coordinator gives another one; a fence or an end raises it by one more
+# No Empty keeps it, as a repeated InitProducerId keeps any other: Kafka refuses that (`prepareIncrementProducerEpoch`)
 CLOSED = (EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 OPEN = (ONGOING, FENCE)
 

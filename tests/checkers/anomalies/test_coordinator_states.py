@@ -59,6 +59,10 @@ LAWFUL = {
     "exhausted epochs": f"{WORN}; E 8/0; O 8/0 a",
     "exhausted by the last fence": f"{WORN.replace('32766', '32767')}; E 8/0; O 8/0 a",
     "exhausted epochs, and a rotation taken back": f"{WORN}; E 8/0; O 7/32766 b; D 7/32766 b; PC 7/32766 b; CC 7/32766; E 9/0",
+    "exhausted by the coordinator's own abort": (
+        f"{WORN}; O 7/32766 b; D 7/32766 b; PA 7/32767 b >8; ABORT 7/32767 b; CA 8/0; E 8/1; O 8/1 a"
+    ),
+    "exhausted by a commit, and a repeated initialisation": f"{WORN}; O 7/32766 b; PC 7/32767 b >8; CC 8/0; E 8/0",
     "exhausted by a commit": f"{WORN}; O 7/32766 b; D 7/32766 b; PC 7/32767 b >8; COMMIT 7/32767 b; CC 8/0; O 8/0 a",
     "exhausted by a commit that was taken back": f"{WORN}; O 7/32766 b; D 7/32766 b; PC 7/32767 b >8; PC 7/32767 b >9; CC 9/0",
 }
@@ -111,6 +115,11 @@ UNLAWFUL = {  # records by number, the first one 0
     "another producer id too early": (f"{FIRST}; E 8/0", {4}, "whose epochs were not exhausted"),
     "an epoch beyond the last": (f"{WORN}; E 7/32767", {4}, "the epoch 32766, which is the last one"),
     "the last epoch once more": (f"{WORN}; E 7/32766", {4}, "the epoch 32766, which is the last one"),
+    "the last epoch once more after a commit": (  # a repeated InitProducerId: Kafka 2.4 to 4.4 answer it with an error there
+        f"{WORN.replace('32766', '32765')}; E 7/32766; O 7/32766 b; PC 7/32766 b; CC 7/32766; E 7/32766",
+        {8},
+        "the epoch 32766, which is the last one",
+    ),
     "another first producer id": ("E 7/0; E 8/0", {1}, "whose epochs were not exhausted"),
     "a decision that is there again behind its marker": (
         "E 7/0; O 7/0 a; D 7/0 a; PC 7/1 a; COMMIT 7/1 a; PC 7/1 a; CC 7/1",
