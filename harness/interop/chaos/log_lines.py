@@ -61,10 +61,16 @@ def log_lines(path: Path, damage: list[Gap]) -> Iterator[LogLine]:
 
 
 def whole_number(word: str) -> int:
-    """An offset, a partition or a name. Raises ValueError."""
+    """An offset or a partition. Raises ValueError."""
     if not _NUMBER.fullmatch(word):
         raise ValueError(f"{word[:40]!r} is no number")
     return int(word)
+
+
+def name_of(word: str) -> str:
+    """The name of a record or a transaction, a number, as it is written. Raises ValueError."""
+    whole_number(word)
+    return word
 
 
 def damaged(file: str, line: int, why: str) -> Gap:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fencepost.harness.api import Outcome
-from fencepost.harness.interop.chaos.log_lines import LogLine, whole_number
+from fencepost.harness.interop.chaos.log_lines import LogLine, name_of, whole_number
 from fencepost.harness.interop.chaos.operations import Operation, Operations, Record
 
 NO_BEGINNING = "a transaction is decided whose beginning is not in the log"
@@ -79,17 +79,27 @@ def failed_construction_or(handler: Handler) -> Handler:
 # --------------------------------------------------------------------------------------------------
 def committing(thread: Thread, line: LogLine) -> None:
     """`cmt`: commit is called; what was sent is acknowledged."""
-    if thread.current is None:
-        raise ValueError(NO_BEGINNING)
-    thread.current.decided = line.time
-    for record in thread.current.sends:
+    operation = _undecided(thread, line)
+    operation.decided = line.time
+    for record in operation.sends:
         record.ended = line.time if record.ended is None else record.ended
 
 
 def aborting(thread: Thread, line: LogLine) -> None:
-    if thread.current is None:
+    _undecided(thread, line).intent = "abort"
+
+
+def _undecided(thread: Thread, line: LogLine) -> Operation:
+    """The transaction that is to be decided. Raises ValueError: there is none, or it was to be decided before, and how that ended
+    is not in the log."""
+    operation = thread.current
+    if operation is None:
         raise ValueError(NO_BEGINNING)
-    thread.current.intent = "abort"
+    if operation.decided is not None or operation.intent == "abort":
+        operation.intent, thread.current = "commit", None
+        _end_unknown(operation, line)
+        raise ValueError("a transaction is decided once more")
+    return operation
 
 
 def ended(thread: Thread, line: LogLine) -> None:
@@ -185,12 +195,12 @@ FIRST_READERS = 1 << 13  # the process that stands for whichever reader got a re
 def _rw_sent(thread: Thread, line: LogLine) -> None:
     """`msg op`. Of a record that was acknowledged and that nobody has got yet, nothing is logged."""
     thread.current = thread.operations.begin(line, "send", "writer")
-    thread.current.sends.append(Record(f"{TOPIC}-0", line.words[0], began=line.time))
+    thread.current.sends.append(Record(f"{TOPIC}-0", name_of(line.words[0]), began=line.time))
 
 
 def _rw_seen(thread: Thread, line: LogLine) -> None:
     """`ok offset op`: some reader got it first."""
-    read_alone(thread, line, f"{TOPIC}-0", line.words[1], whole_number(line.words[0]), FIRST_READERS)
+    read_alone(thread, line, f"{TOPIC}-0", name_of(line.words[1]), whole_number(line.words[0]), FIRST_READERS)
     if thread.current and thread.current.sends[0].name == line.words[1]:
         thread.current.sends[0].offset = whole_number(line.words[0])
 
@@ -209,7 +219,7 @@ def _rw_acknowledged(thread: Thread, line: LogLine) -> None:
 def _single_began(thread: Thread, line: LogLine) -> None:
     """`tx tid`. Until its end it may send a record that the log does not name: names follow acknowledgements."""
     thread.current = thread.operations.begin(line, "txn", "writer")
-    thread.current.label = line.words[0]
+    thread.current.label = name_of(line.words[0])
     thread.current.unnamed = True
 
 
@@ -230,6 +240,8 @@ def _single_committing(thread: Thread, line: LogLine) -> None:
 def _single_read(thread: Thread, line: LogLine) -> None:
     """`log read tid:oid@offset`."""
     name, _, offset = line.words[0].partition("@")
+    for part in name.split(":", 1):
+        whole_number(part)
     read_alone(thread, line, f"{TOPIC}-0", name, whole_number(offset))
 
 
@@ -239,14 +251,14 @@ def _single_read(thread: Thread, line: LogLine) -> None:
 def _subscribe_sent(thread: Thread, line: LogLine) -> None:
     """`send partition oid`."""
     thread.current = thread.operations.begin(line, "send", "writer")
-    thread.current.sends.append(Record(f"{TOPIC}-{whole_number(line.words[0])}", line.words[1], began=line.time))
+    thread.current.sends.append(Record(f"{TOPIC}-{whole_number(line.words[0])}", name_of(line.words[1]), began=line.time))
 
 
 def _subscribe_read(thread: Thread, line: LogLine) -> None:
     """`read partition offset key oid`."""
     partition, offset, key, oid = line.words
     if not thread.others(key):
-        got(thread, f"{TOPIC}-{whole_number(partition)}", oid, whole_number(offset))
+        got(thread, f"{TOPIC}-{whole_number(partition)}", name_of(oid), whole_number(offset))
 
 
 def _subscribe_ok(thread: Thread, line: LogLine) -> None:
@@ -275,14 +287,14 @@ def _subscribe_constructing(thread: Thread, line: LogLine) -> None:
 def _tx_sent(thread: Thread, line: LogLine) -> None:
     """`send oid`: a transaction of one record to the thread's own partition of the source."""
     thread.current = thread.operations.begin(line, "txn", "writer")
-    thread.current.sends.append(Record(f"{SOURCE}-{thread.partition}", line.words[0], began=line.time))
+    thread.current.sends.append(Record(f"{SOURCE}-{thread.partition}", name_of(line.words[0]), began=line.time))
 
 
 def _tx_read(thread: Thread, line: LogLine) -> None:
     """`read offset key partition oid`: the next record that is processed, of the last poll."""
     offset, key, partition, oid = line.words
     where = f"{SOURCE}-{whole_number(partition)}"
-    record = None if thread.others(key) else got(thread, where, oid, whole_number(offset))
+    record = None if thread.others(key) else got(thread, where, name_of(oid), whole_number(offset))
     thread.input = Input(where, whole_number(offset), record, f"{key}/{whole_number(partition)}/{oid}")
 
 
@@ -315,7 +327,7 @@ def _tx_seen(thread: Thread, line: LogLine) -> None:
     """`seen offset key server partition oid`: key streamed what server had sent."""
     offset, key, server, partition, oid = line.words
     if not thread.others(key, server):
-        read_alone(thread, line, f"{TARGET}-0", f"{server}/{whole_number(partition)}/{oid}", whole_number(offset))
+        read_alone(thread, line, f"{TARGET}-0", f"{server}/{whole_number(partition)}/{name_of(oid)}", whole_number(offset))
 
 
 def _tx_constructing(thread: Thread, line: LogLine) -> None:

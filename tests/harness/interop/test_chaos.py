@@ -221,6 +221,42 @@ def test_an_offset_that_is_none_is_a_broken_line(tmp_path, offset):
     assert violated(judged(history)) == []
 
 
+@pytest.mark.parametrize("name", ["-1", ""])
+@pytest.mark.parametrize(
+    ("workload", "line"),
+    [
+        ("reads-writes", "0 msg {}"),
+        ("reads-writes", "0 ok 9 {}"),
+        ("tx-single", "0 tx {}"),
+        ("tx-single", "1 log read 4:{}@6"),
+        ("tx-single", "1 log read {}:5@6"),
+        ("rw-subscribe", "0 send 0 {}"),
+        ("rw-subscribe", "1 read 1 0 s1 {}"),
+        ("tx-subscribe", "0 send {}"),
+        ("tx-subscribe", "1 read 4 s1 0 {}"),
+        ("tx-subscribe", "2 seen 4 s1 s1 0 {}"),
+    ],
+)
+def test_a_name_that_is_no_number_is_a_broken_line(tmp_path, workload, line, name):
+    """Workloads number what they send: such a record would be a phantom, or lost."""
+    pattern = re.escape(line).replace(re.escape("{}"), r"\d+")
+    text, count = re.subn(f"^{pattern}$", line.format(name), LOGS[workload], count=1, flags=re.MULTILINE)
+    assert count
+    history = read(tmp_path, text)
+    assert any("is no number" in gap.why or "other arguments" in gap.why for gap in history.damage), history.damage
+    assert violated(judged(history)) == []
+
+
+@pytest.mark.parametrize("decisions", ["cmt brt ok", "brt cmt ok", "cmt cmt ok", "brt brt ok"])
+def test_how_a_transaction_that_is_decided_twice_ended_is_unknown(tmp_path, decisions):
+    """The line by which its first decision ended is missing: an abort after a commit is not sure to have aborted."""
+    lines = "".join(f"0 {word}\n" for word in decisions.split())
+    history = read(tmp_path, TX_SINGLE.replace("0 log writen 5@6\n0 cmt\n0 ok\n", f"0 log writen 5@6\n{lines}"))
+    assert "is decided once more" in history.damage[0].why
+    document = judged(history)
+    assert (violated(document), document["verdict"]) == ([], "unknown")
+
+
 def test_a_time_beyond_all_clocks_is_a_broken_line(tmp_path):
     text = log(READS_WRITES).replace("0\t100\tmsg\t3", "0\t" + "9" * 18 + "\tmsg\t3")
     history = adopted(text, tmp_path, "workload.log")
