@@ -47,6 +47,7 @@ class Answer:
     denied: an earlier call of its operation was refused for lack of a right.
     repeated: a record of its operation was refused with this error before.
     misuse: the call that a `misuse` operation makes out of order (`MISUSES`); empty: none.
+    kind: of the operation (`f` of a history).
     """
 
     op: int
@@ -65,6 +66,7 @@ class Answer:
     denied: bool = False
     repeated: bool = False
     misuse: str = ""
+    kind: str = "txn"
 
     @property
     def ok(self) -> bool:

@@ -51,7 +51,7 @@ def answers(run: RunView) -> list[Answer]:
         instance = (row["process"], own)
         calm = _calm(row, run)
         for answer in _answers_of(row, run.transaction_timeout_s):
-            placed = replace(_placed(answer, all_instances, own, instance in broken), calm=calm)
+            placed = replace(_placed(answer, all_instances, own, instance in broken), calm=calm, kind=row["f"])
             made.append(placed)
             if (placed.fatal if placed.misuse else placed.final) and own != NONE:  # a refused misuse is no end
                 broken.add(instance)
@@ -166,10 +166,10 @@ def _explain(finding: Finding, text: FindingText) -> str:
     answer = "returned ok" if first.ok else f"raised {first.name} ({first.flag})"
     more = text.first_of(finding.rows, "answers")
     doubt = f" Not forbidden: {demand.doubt}." if demand.doubt else ""
-    return (
-        f"{first.call} of {text.name(first.op, capital=False)} {answer}{more}, where {demand.demanded} is demanded: "
-        f"{demand.situation} ({demand.source}).{doubt}"
-    )
+    number = text.run.overview.op[text.run.overview.at(first.op)]
+    who = text.name(first.op, capital=False) if first.kind == "txn" else f"{first.kind} {number} of {text.process(first.op)}"
+    called = who.capitalize() if first.call == first.kind else f"{first.call} of {who}"
+    return f"{called} {answer}{more}, where {demand.demanded} is demanded: {demand.situation} ({demand.source}).{doubt}"
 
 
 @run_check(

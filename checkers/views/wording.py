@@ -31,8 +31,10 @@ class FindingText:
         return int(self.run.overview.at(op))
 
     def name(self, op: int, capital: bool = True) -> str:
-        """`Transaction 412 of process 3`."""
+        """`Transaction 412 of process 3`. The harness reads nothing but a group's offsets."""
         overview, at = self.run.overview, self._at(op)
+        if overview.process[at] < 0:
+            return f"{'T' if capital else 't'}he look at the group's offsets in the end"
         word = "transaction" if overview.txn[at] else "send" if overview.send[at] else "poll"
         text = f"{word} {overview.op[at]} of process {overview.process[at]}"
         return text.capitalize() if capital else text

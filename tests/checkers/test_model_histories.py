@@ -82,7 +82,7 @@ PROOFS: dict[Flaw, tuple[Callable[[ModelHistory], bool], set[str]]] = {
     Flaw.TURNS_MARKERS: (something_promised_is_hidden, {"lost-write", "false-ack", "torn-transaction", "aborted-read"}),
     Flaw.FORGETS_MARKERS: (something_stays_open, {"lso-stall"}),
     Flaw.PRAISES_ZOMBIES: (something_promised_is_hidden, {"false-ack"}),
-    Flaw.LOSES_OFFSETS: (the_groups_offset_is_too_low, {"torn-offset"}),
+    Flaw.LOSES_OFFSETS: (the_groups_offset_is_too_low, {"torn-offset", "offset-regression"}),
     Flaw.ADMITS_FORMER_OWNERS: (an_input_was_processed_twice, {"reprocessed"}),
 }
 READERS = {  # flaws of which only some readers got anything, so that not every one can be proven

@@ -138,6 +138,23 @@ def test_a_commit_of_sarama_that_its_coordinator_finds_out_of_order(tmp_path, re
     assert violated(judge_here(tmp_path, h.ops)) == forbidden
 
 
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"f": "initialise", "call": "initialise"}, "Initialise 0 of process 0 raised INVALID_TRANSACTION_TIMEOUT (retriable)"),
+        ({"f": "misuse", "call": "commit"}, "commit of misuse 0 of process 0 returned ok, where an error is demanded"),
+    ],
+)
+def test_a_sentence_names_the_operation_by_its_kind(tmp_path, fields, sentence):
+    h = History()
+    h.add(0, fields["f"], **ID, detail=json.dumps({"misuse": "commit outside", "reached": True}))
+    if fields["call"] == "initialise":
+        h.ops[0]["errors"] = [error("initialise", "INVALID_TRANSACTION_TIMEOUT", h.now, retriable=True)]
+    h.txn(1, {"t-0": [5]})
+    h.final({"t-0": [5]})
+    assert finding(judge_here(tmp_path, h.ops), "wrong-error")["sentence"].startswith(sentence)
+
+
 def test_a_fatal_error_of_a_fenced_instance_is_as_it_has_to_be(tmp_path):
     document = judge_here(tmp_path, refused(fatal=True).ops, contract=STRICT)
     outcome = answer(document, "wrong-error")
