@@ -51,7 +51,7 @@ def answers(run: RunView) -> list[Answer]:
         instance = (row["process"], own)
         calm = _calm(row, run)
         for answer in _answers_of(row, run.transaction_timeout_s):
-            placed = replace(_placed(answer, all_instances, own, instance in broken), calm=calm, kind=row["f"])
+            placed = replace(_placed(answer, all_instances, own, instance in broken), calm=calm)
             made.append(placed)
             if (placed.fatal if placed.misuse else placed.final) and own != NONE:  # a refused misuse is no end
                 broken.add(instance)
@@ -76,6 +76,7 @@ def _answers_of(row: Mapping[str, Any], timeout_s: float) -> Iterator[Answer]:
                 denied=denied,
                 repeated=error["name"] in refused,
                 misuse=misuse if error["call"] == MISUSES.get(misuse) else "",
+                kind=row["f"],
                 **flags,
             )
         denied = denied or "AUTHORIZATION" in (error["name"] or "").upper() or error["code"] in REFUSED_CODES
@@ -83,7 +84,7 @@ def _answers_of(row: Mapping[str, Any], timeout_s: float) -> Iterator[Answer]:
     if row["f"] == "txn" and row["type"] == "ok":
         yield Answer(op=row["index"], call="commit", time=row["end"] or row["time"])
     if misuse and row["type"] == "ok":  # the call out of order returned
-        yield Answer(op=row["index"], call=MISUSES[misuse], time=row["end"] or row["time"], misuse=misuse)
+        yield Answer(op=row["index"], call=MISUSES[misuse], time=row["end"] or row["time"], misuse=misuse, kind=MISUSE)
 
 
 def _misuse_of(row: Mapping[str, Any]) -> str:
