@@ -179,6 +179,17 @@ class LogModel:
         return judge_here(folder, self.h.ops, contract, checks, **plan)
 
 
+def two_producers(protocol=1, start=0):
+    """Two producers with three transactions each over two partitions; the last one of each aborts."""
+    m = LogModel(protocol, start=start)
+    for process in (0, 1):
+        m.initialise(process, f"id-{process}")
+    for number in range(3):
+        for process in (0, 1):
+            m.transaction(process, {"t-0": 2, "t-1": 1}, commit=number < 2)
+    return m
+
+
 def random_model(seed):
     """A lawful run of a few producers, with fencings, aborts, markers that were written again, and open transactions."""
     rng = Random(seed)
