@@ -7,6 +7,8 @@ from random import Random
 
 import pyarrow.parquet as pq
 import pytest
+from support.broker_model import Flaw
+from support.client_model import Setting, model_history
 from support.installed import rule_of
 from support.judging import judge_here
 from support.random_histories import (
@@ -70,6 +72,19 @@ def test_transactions_that_send_on_are_judged_as_by_the_reference(tmp_path):
 @pytest.mark.nightly
 def test_thousands_of_transactions_that_send_on_are_judged_as_by_the_reference(tmp_path):
     assert "lso-overrun" in set().union(*(compare(tmp_path, seed, open_history, 0.2) for seed in range(SEEDS, 2000)))
+
+
+def of_model(flaw, plain):
+    """Histories of clients of a small model of Kafka, with a flaw of its brokers or without."""
+    return lambda rng: model_history(rng.randrange(1 << 20), Setting(flaw=flaw, plain=plain)).ops
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("plain", [False, True], ids=["transactions", "some outside transactions"])
+def test_what_flawed_brokers_do_is_judged_as_by_the_reference(tmp_path, plain):
+    flaws = (None, *(flaw for flaw in Flaw if flaw not in (Flaw.LOSES_OFFSETS, Flaw.ADMITS_FORMER_OWNERS)))
+    met = set().union(*(compare(tmp_path, seed, of_model(flaw, plain)) for flaw in flaws for seed in range(20)))
+    assert {"lost-write", "aborted-read", "duplicate", "poll-skip", "torn-transaction"} <= met
 
 
 def judge_undecided(folder, seed):
