@@ -264,4 +264,4 @@ def _show(status: Mapping[str, Any]) -> None:
             f"{status['record']} ends early ({reason}): what passed behind that is not in it. Make room, and record again"
         )
     if reason := status.get("last_unreached"):
-        print_line(f"{status['unreached']} connections had no broker: {reason}")
+        print_line(f"{plural(status['unreached'], 'connection')} had no broker: {reason}")

@@ -96,7 +96,7 @@ def started(place: Path):
     """The cluster, ready: a topic and a group of somebody's, and a user who may use what begins with our prefix, no more."""
     _, ports = loopback(1, 1)
     controller, internal, outside = ports.values()
-    _make_keystore(place)
+    make_keystore(place)
     config = place / "server.properties"
     config.write_text(SERVER.format(controller=controller, internal=internal, outside=outside, place=place))
     distribution = fetch("4.4.0")
@@ -114,7 +114,8 @@ def started(place: Path):
         yield cluster
 
 
-def _make_keystore(place: Path) -> None:
+def make_keystore(place: Path) -> None:
+    """A key and its certificate for 127.0.0.1 in `broker.p12`, and the certificate alone in `ca.pem`."""
     keytool = str(Path(java()[0]).resolve().parent / "keytool")
     store = [
         "-keystore",

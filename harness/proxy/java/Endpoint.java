@@ -62,15 +62,17 @@ final class Endpoint {
 
     private void serve(long number, SocketChannel channel) {
         SocketChannel broker = null;
+        String other = "client " + Address.peer(channel.socket());
         try {
             Peer client = peer(process.tls.fromClient(channel), channel);
+            other = upstream.toString();
             broker = SocketChannel.open();
             Peer upstreamSide = peer(process.tls.toBroker(upstream, broker), broker);
             Connection connection = new Connection(number, process, this, client, upstreamSide);
             connections.add(connection);
             connection.serve();
         } catch (IOException | RuntimeException error) { // the latter of an address that is none
-            process.counts.unreached(upstream + ": " + error.getMessage());
+            process.counts.unreached(other + ": " + error.getMessage());
             close(channel);
             close(broker);
         }

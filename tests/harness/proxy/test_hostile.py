@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 import struct
 from contextlib import contextmanager
 
 import pytest
+from support.external_kafka import make_keystore
 from support.frames import METADATA, answer, connected, correlation_of, end_txn, request, text, upstream
 
 from fencepost.harness.api import CampaignError
@@ -131,6 +133,26 @@ def test_a_broker_whose_address_is_none_is_not_reached(kafka_classpath, tmp_path
         assert connected(listener).receive() is None
         assert proxy.control.status()["unreached"] == 1
     assert not log.read_text()
+
+
+def test_who_does_not_speak_tls_is_named(kafka_classpath, tmp_path):
+    make_keystore(tmp_path)
+    store = {"location": str(tmp_path / "broker.p12"), "type": "PKCS12", "password": "keystore-password"}
+    trust = {"ssl.truststore.location": str(tmp_path / "ca.pem"), "ssl.truststore.type": "PEM"}
+    tls = {"client": {f"ssl.keystore.{key}": value for key, value in store.items()}, "broker": trust}
+    with limited(kafka_classpath, tmp_path, "-c 0", tls=tls) as (proxy, brokers, _):
+        client = connected(proxy.address)
+        client.send(end_txn(1))
+        assert client.receive() is None
+        unreached = poll_until(lambda: proxy.control.status()["last_unreached"], bool, PATIENCE_S)
+        assert unreached.startswith("client 127.0.0.1:")
+        secure = ssl.create_default_context(cafile=str(tmp_path / "ca.pem")).wrap_socket(
+            connected(proxy.address).socket, server_hostname="127.0.0.1"
+        )
+        brokers.accepted().send(answer(1))
+        unreached = poll_until(lambda: proxy.control.status(), lambda now: now["unreached"] == 2, PATIENCE_S)["last_unreached"]
+        assert unreached.startswith(f"{brokers.address}: ")
+        secure.close()
 
 
 @pytest.mark.parametrize(
