@@ -14,6 +14,7 @@ from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
 from fencepost.checkers.pipeline.source_log import COMMITTED, SourceLog
 from fencepost.checkers.views.run_view import RunView
+from fencepost.harness.api.values import from_digits
 
 NUMBERED = "fencepost.NumberedSource"
 REFUSED = (404, 409, 500)
@@ -197,8 +198,8 @@ def empty_aborted(run: RunView, log: ConnectLog) -> Occasions:
 def _before_empty(config: Mapping[str, str]) -> int:
     """The most records that a session of the numbered source writes before it asks for such an abort; 0: it never does."""
     every, size = config.get("abort.empty.every", "0"), config.get("transaction.records", "10")
-    aborts = config.get("connector.class") == NUMBERED and every.isdecimal() and size.isdecimal() and int(every) > 0
-    return (int(every) + 2) * int(size) if aborts else 0
+    aborts = config.get("connector.class") == NUMBERED and every.isdecimal() and size.isdecimal() and from_digits(every) > 0
+    return (from_digits(every) + 2) * from_digits(size) if aborts else 0
 
 
 def restart_refused(run: RunView, log: ConnectLog) -> Occasions:

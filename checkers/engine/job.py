@@ -41,6 +41,7 @@ from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
 from fencepost.checkers.views.joined_logs import Sides, joinable, joined_log
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog
 from fencepost.checkers.views.unseen import total_unseen
+from fencepost.harness.api.values import from_digits
 from fencepost.harness.system import liveness
 
 if TYPE_CHECKING:
@@ -283,7 +284,7 @@ def _size(groups: Mapping[str, Sequence[PackedPart]]) -> int:
 def _bucket(partition: str) -> int:
     """The bucket of a partition: partitions with successive numbers get successive buckets, so that few share one."""
     topic, _, number = partition.rpartition("-")
-    return zlib.crc32(topic.encode()) + (int(number) if number.isdecimal() else zlib.crc32(number.encode()))
+    return zlib.crc32(topic.encode()) + (from_digits(number) if number.isdecimal() else zlib.crc32(number.encode()))
 
 
 def _bucket_results(

@@ -24,6 +24,7 @@ from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, document, entries_of, has_connector, unread_logs
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import SECOND
+from fencepost.harness.api.values import from_digits
 
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 2, 3, 4, 5  # `TransactionState`
 LEADER = "connect-cluster-"  # the transactional id of a leader begins so
@@ -261,8 +262,8 @@ class ConnectLog:
         """Connector and number of the task with a transactional id; number NONE: it is not named as KIP-618 says."""
         for group in self.groups:
             own, _, number = transactional_id.removeprefix(f"{group}-").rpartition("-")
-            if transactional_id.startswith(f"{group}-") and own and number.isdigit():
-                return f"{group}/{own}", int(number)
+            if transactional_id.startswith(f"{group}-") and own and number.isdecimal():
+                return f"{group}/{own}", from_digits(number)
         return "", NONE
 
     @cached_property

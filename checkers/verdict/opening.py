@@ -25,7 +25,7 @@ from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, missing_evidence
 from fencepost.harness.api.history import OPERATIONS
 from fencepost.harness.api.run import Plan, Problem, Receipts, Run, RunFile
-from fencepost.harness.api.values import whole_number
+from fencepost.harness.api.values import from_digits, whole_number
 from fencepost.harness.api.words import enumeration
 
 if TYPE_CHECKING:
@@ -121,13 +121,13 @@ def _ids_expire(plan: Plan) -> bool | None:
     if settings is None:
         return None
     given = settings.get("transactional.id.expiration.ms", ID_EXPIRATION_MS)
-    return not str(given).isdigit() or int(given) < ID_EXPIRATION_MS
+    return not str(given).isdecimal() or from_digits(str(given)) < ID_EXPIRATION_MS
 
 
 def _state_partitions(plan: Plan) -> int | None:
     """How many partitions the coordinators' topic was to have, by the brokers' settings; None: nobody knows."""
     given = str((_broker_settings(plan) or {}).get("transaction.state.log.num.partitions", ""))
-    return int(given) if given.isdigit() else None
+    return from_digits(given) if given.isdecimal() else None
 
 
 def _broker_settings(plan: Plan) -> Mapping[str, Any] | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from fencepost.harness.api.values import from_digits
+
 KNOWN = ("3.2.0", "3.9.1", "4.1.1", "4.2.0", "4.3.0", "4.4.0")  # whose brokers have been run here
 _RELEASE = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}")
 _OLDEST = [3, 0, 0]  # before, brokers need ZooKeeper
@@ -20,4 +22,4 @@ def refusal(version: str) -> str:
 
 def numbers(version: str) -> list[int]:
     """The parts of a version, to sort by."""
-    return [int(part) if part.isdigit() else -1 for part in version.split(".")]
+    return [from_digits(part) if part.isdecimal() else -1 for part in version.split(".")]

@@ -9,12 +9,14 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from fencepost.harness.api.values import from_digits
+
 EXACTLY_ONCE = (3, 3)  # the first release whose sources can be exactly-once (KIP-618)
 
 
 def release(version: str) -> tuple[int, ...]:
     """(4, 3) of 4.3.0."""
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    return tuple(from_digits(part) for part in version.split(".")[:2] if part.isdecimal())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from fencepost.harness.api.contract import CONTRACT_KEYS, ContractKey
 from fencepost.harness.api.errors import CampaignError
+from fencepost.harness.api.values import from_digits
 from fencepost.harness.api.words import enumeration
 
 Mistakes = list[tuple[str, str]]  # (key, what is wrong with its value)
@@ -105,7 +106,7 @@ def _laid_over(beneath: Mapping[str, str], above: Mapping[str, str]) -> dict[str
 
 def _too_many_in_flight(whole: Mapping[str, str]) -> bool:
     requests = whole.get("max_in_flight", "")
-    return whole.get("idempotence") == "true" and requests.isdecimal() and int(requests) > MOST_IN_FLIGHT
+    return whole.get("idempotence") == "true" and requests.isdecimal() and from_digits(requests) > MOST_IN_FLIGHT
 
 
 def _implied(contract: Mapping[str, str]) -> dict[str, str]:

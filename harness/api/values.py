@@ -49,6 +49,17 @@ class Verdict(str, Enum):
     UNKNOWN = "unknown"
 
 
+MOST_DIGITS = 4000  # Python reads some more at once
+
+
+def from_digits(text: str) -> int:
+    """A text of decimal digits, perhaps with a sign, as a number; one of more than `MOST_DIGITS` as the least of so many."""
+    if len(text) <= MOST_DIGITS:
+        return int(text)
+    least = int("1" + "0" * (MOST_DIGITS - 1))
+    return -least if text.startswith("-") else least
+
+
 def whole_number(value: object) -> int | None:
     """A whole number of 64 bits, which columns and clocks have; None for anything else."""
     return value if isinstance(value, int) and -(1 << 63) <= value < 1 << 63 else None

@@ -30,6 +30,7 @@ from fencepost.harness.api.bounds import plain, unusable_numbers
 from fencepost.harness.api.contract_layers import contract_mistakes
 from fencepost.harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from fencepost.harness.api.plans import Choice, DeclaredKey, FaultChoice, Key, Lane, Span, Tables, Test, declared
+from fencepost.harness.api.values import from_digits
 from fencepost.harness.api.words import did_you_mean
 from fencepost.harness.campaign import targets
 from fencepost.harness.campaign.client_settings import OURS, refused_settings
@@ -366,7 +367,7 @@ class _Rules:
             return
         wanted = as_text({**self.workload.producer_settings(), **self.test.producer}.get(name, ""))
         most = as_text(self.provider.effective_settings().get("transaction.max.timeout.ms", MOST_TRANSACTION_MS))
-        if wanted.isdecimal() and most.isdecimal() and int(wanted) > int(most):
+        if wanted.isdecimal() and most.isdecimal() and from_digits(wanted) > from_digits(most):
             keys = ("client", "producer", name) if name in self.test.producer else ("workload",)
             self.wrong(keys, f"{name} = {wanted}: brokers refuse more than their transaction.max.timeout.ms = {most}")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fencepost.harness.api import ConfiguresMembers, CountsBrokers, CountsReplicas, ReportsSettings
 from fencepost.harness.api.plans import Test
+from fencepost.harness.api.values import from_digits
 from fencepost.harness.api.words import form, plural
 from fencepost.harness.campaign.toml import Keys, as_text
 
@@ -44,9 +45,9 @@ def _topic(test: Test, brokers: int, replicas: int) -> Iterator[tuple[Keys, str]
     least = as_text(test.topic.get(IN_SYNC, ""))
     if not least.isdecimal():
         return
-    if int(least) > brokers:
+    if from_digits(least) > brokers:
         yield ("topic", IN_SYNC), f"{_there(brokers)}, not {least}: no write with acks=all would succeed"
-    elif int(least) > replicas:
+    elif from_digits(least) > replicas:
         text = f"each partition has {plural(replicas, 'replica')}, not {least}: no write with acks=all would succeed"
         yield ("topic", IN_SYNC), f"{text}; give cluster.replication = {least}, or lower it"
 
@@ -54,10 +55,14 @@ def _topic(test: Test, brokers: int, replicas: int) -> Iterator[tuple[Keys, str]
 def _more_replicas(test: Test, brokers: int) -> Iterator[tuple[Keys, str]]:
     options = test.cluster.options
     given = as_text(options.get("replication", ""))
-    if given.isdecimal() and int(given) > brokers:
+    if given.isdecimal() and from_digits(given) > brokers:
         yield ("cluster", "replication"), f"{_there(brokers)}, not {given}; give more brokers, or fewer replicas"
     for name, value in _given(test).items():
-        if name in (f"{LOG}.replication.factor", f"{OFFSETS}.replication.factor") and value.isdecimal() and int(value) > brokers:
+        if (
+            name in (f"{LOG}.replication.factor", f"{OFFSETS}.replication.factor")
+            and value.isdecimal()
+            and from_digits(value) > brokers
+        ):
             text = f"{_there(brokers)}, not {value}: Kafka would never create the topic; give more brokers, or lower it"
             yield ("cluster", "settings", name), text
 
@@ -65,10 +70,10 @@ def _more_replicas(test: Test, brokers: int) -> Iterator[tuple[Keys, str]]:
 def _in_sync_log(test: Test, settings: Mapping[str, str]) -> Iterator[tuple[Keys, str]]:
     """The transaction log demands more replicas in sync than it has."""
     least, factor = settings.get(f"{LOG}.min.isr", ""), settings.get(f"{LOG}.replication.factor", "")
-    if least.isdecimal() and factor.isdecimal() and int(least) > int(factor):
+    if least.isdecimal() and factor.isdecimal() and from_digits(least) > from_digits(factor):
         for name in (f"{LOG}.min.isr", f"{LOG}.replication.factor"):
             if name in _given(test):
-                there = f"the transaction log has {plural(int(factor), 'replica')}, and {least} of them must be in sync"
+                there = f"the transaction log has {plural(from_digits(factor), 'replica')}, and {least} of them must be in sync"
                 text = f"{there}: no transaction could begin; lower {LOG}.min.isr, or raise {LOG}.replication.factor"
                 yield ("cluster", "settings", name), text
                 return
@@ -80,12 +85,16 @@ def _large_records(test: Test, settings: Mapping[str, str]) -> Iterator[tuple[Ke
     if not given.isdecimal():
         return
     name, most = LARGEST.get(test.client.partition("@")[0], ("", 0))
-    most = int(limit) if (limit := as_text(test.producer.get(name, ""))).isdecimal() else most
-    if name and int(given) >= most:
+    most = from_digits(limit) if (limit := as_text(test.producer.get(name, ""))).isdecimal() else most
+    if name and from_digits(given) >= most:
         text = f"{test.client} refuses records with more than its {name} = {most}"
         yield ("workload", "record_bytes"), f"{text}; give fewer bytes, or raise {name} in client.producer"
     most_stored = as_text(test.topic.get(MESSAGE, settings.get("message.max.bytes", str(BATCH))))
-    if most_stored.isdecimal() and int(given) >= int(most_stored) and as_text(test.producer.get(COMPRESSION, NO)) == NO:
+    if (
+        most_stored.isdecimal()
+        and from_digits(given) >= from_digits(most_stored)
+        and as_text(test.producer.get(COMPRESSION, NO)) == NO
+    ):
         text = f"brokers refuse batches with more than {MESSAGE} = {most_stored}"
         yield ("workload", "record_bytes"), f"{text}; give fewer bytes, or raise {MESSAGE} in topic"
 
@@ -134,9 +143,11 @@ def _sessions(test: Test, settings: Mapping[str, str], wanted: str) -> Iterator[
     if not wanted.isdecimal():
         return
     low, high = (settings.get(name, str(otherwise)) for name, otherwise in SESSIONS)
-    if low.isdecimal() and high.isdecimal() and not int(low) <= int(wanted) <= int(high):
+    if low.isdecimal() and high.isdecimal() and not from_digits(low) <= from_digits(wanted) <= from_digits(high):
         keys: Keys = ("client", "consumer", SESSION) if SESSION in test.consumer else ("workload",)
-        name, bound, how = (SESSIONS[0][0], low, "less") if int(wanted) < int(low) else (SESSIONS[1][0], high, "more")
+        name, bound, how = (
+            (SESSIONS[0][0], low, "less") if from_digits(wanted) < from_digits(low) else (SESSIONS[1][0], high, "more")
+        )
         text = f"{SESSION} = {wanted}: brokers refuse members with {how} than their {name} = {bound}"
         yield keys, f"{text}; give another, here or in cluster.settings"
 

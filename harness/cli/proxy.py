@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fencepost.harness.api import CampaignError, ClusterError
+from fencepost.harness.api.values import from_digits
 from fencepost.harness.api.wire import FETCHES
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli.console import Texts, err, pairs, print_line, print_table
@@ -121,7 +122,7 @@ def _rules(file: Path | None, kafka: str) -> Sequence[Rule]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdecimal())
+    return tuple(from_digits(part) for part in version.split(".") if part.isdecimal())
 
 
 def _settings(option: str, texts: Texts) -> dict[str, str]:

@@ -14,7 +14,7 @@ from fencepost.harness.api.contract_layers import overlaid_contract
 from fencepost.harness.api.run import Plan, TopicPlan
 from fencepost.harness.api.values import PLAN_SCHEMA
 
-_OURS = re.compile(r"(.+)-(\d+)")
+_OURS = re.compile(r"(.+)-([0-9]{1,6})")  # a larger number is no partition's, but a part of a key
 
 
 def contract(functions: Mapping[str, int], given: Mapping[str, str], together: bool = False) -> dict[str, str]:

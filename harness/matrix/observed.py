@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from fencepost.harness.api.run import Problem, Run
+from fencepost.harness.api.values import from_digits
 from fencepost.harness.matrix.cells import MOVE, Cell
 from fencepost.harness.matrix.evidence import Caught, Evidence, evidence_of
 from fencepost.harness.matrix.factors import (
@@ -106,5 +107,5 @@ def _version(plan: Mapping[str, Any]) -> str:
     features = (cluster.get("options") or {}).get("features")
     level = features.get(FEATURE) if isinstance(features, Mapping) else None
     if level is None:
-        return "" if not major.isdigit() else V2 if int(major) >= FIRST_WITH_V2 else V1
+        return "" if not major.isdecimal() else V2 if from_digits(major) >= FIRST_WITH_V2 else V1
     return V2 if level == 2 else V1

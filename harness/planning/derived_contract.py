@@ -10,6 +10,7 @@ from typing import Any
 
 from fencepost.harness.api import Isolation, Role
 from fencepost.harness.api.contract import CONTRACT_KEYS
+from fencepost.harness.api.values import from_digits
 
 _ACKS = ("acks", "request.required.acks")
 _IN_FLIGHT = ("max.in.flight", "max.in.flight.requests.per.connection")
@@ -96,7 +97,7 @@ def _retained(text: str) -> float:
 def _number(value: Any) -> int:
     """A whole number; -1 for anything else, which the broker refuses."""
     text = str(value).strip()
-    return int(text) if text.removeprefix("-").isdecimal() else -1
+    return from_digits(text) if text.removeprefix("-").isdecimal() else -1
 
 
 _STRENGTH: dict[str, Callable[[str], float]] = {

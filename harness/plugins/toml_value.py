@@ -13,6 +13,6 @@ def toml_value(text: str) -> Any:
     """`8` -> 8, `true` -> True, `[3, 6]` -> a list; what is no such value is a text."""
     try:
         value = toml.loads(f"value = {text}")["value"]
-    except toml.TOMLDecodeError:
+    except ValueError:  # a number of thousands of digits, too
         return text
     return value if isinstance(value, bool | int | float | str | list | dict) else text

@@ -21,6 +21,7 @@ import pyarrow.dataset as ds
 from fencepost.harness.api import CampaignError, Isolation
 from fencepost.harness.api.history import OPERATIONS, Column
 from fencepost.harness.api.run import Run, RunFile
+from fencepost.harness.api.values import MOST_DIGITS, from_digits
 from fencepost.harness.interop.jepsen.printing import Edn, HistoryLine, Json, Records
 from fencepost.harness.interop.micro_operations import micro_operations
 from fencepost.harness.interop.output import opened
@@ -62,13 +63,13 @@ def _keys(source: Any) -> dict[str, int]:
     names: set[str] = set()
     for batch in source.to_batches(columns=["mops"]):
         names.update(pc.unique(batch["mops"].flatten().field("partition")).to_pylist())
-    if all(name.isdecimal() for name in names):
-        return {name: int(name) for name in names}
+    if all(name.isdecimal() and len(name) <= MOST_DIGITS for name in names):
+        return {name: from_digits(name) for name in names}
     return {name: number for number, name in enumerate(sorted(names, key=_natural))}
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
+    return tuple((from_digits(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
 # --------------------------------------------------------------------------------------------------

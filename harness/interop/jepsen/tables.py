@@ -82,7 +82,8 @@ class Assembly:
     @property
     def renumbered(self) -> list[Gap]:
         """The gap that says of processes that they have other numbers here than in the file."""
-        why = f"a process number above {MAX_PROCESS}: processes are numbered anew, in their order, those that send first"
+        which = f"a process number above {MAX_PROCESS}, or below 0"
+        why = f"{which}: processes are numbered anew, in their order, those that send first"
         return [Gap(file=self._file, why=why)] if self._processes.anew else []
 
     @property
@@ -251,8 +252,8 @@ class Assembly:
 class _Processes:
     """The processes of a history by numbers that identities of records have room for.
 
-    They are Jepsen's own, unless one is too large: each crash gives a process a new number. Then all are numbered anew, in their
-    order, those that send first.
+    They are Jepsen's own, unless one is too large (each crash gives a process a new number), or below 0 (as the harness is).
+    Then all are numbered anew, in their order, those that send first.
     """
 
     def __init__(self, processes: Iterable[int], senders: Iterable[int], file: str) -> None:
@@ -260,7 +261,7 @@ class _Processes:
         if len(sending) > MAX_PROCESS + 1:
             raise HistoryError(f"{file}: has {len(sending)} processes that send; at most {MAX_PROCESS + 1}")
         everyone = np.array(sorted(processes), dtype=np.int64)
-        self.anew = int(everyone.max(initial=0)) > MAX_PROCESS
+        self.anew = int(everyone.max(initial=0)) > MAX_PROCESS or int(everyone.min(initial=0)) < 0  # below 0 is the harness
         self._order = np.concatenate([sending, np.setdiff1d(everyone, sending)])
         self._sorted = np.argsort(self._order)
         self.senders = self.numbered(sending)

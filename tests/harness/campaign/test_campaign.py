@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -531,6 +532,24 @@ VAIN = [
     ('client.kind = "kafkajs@2.2.4"\ntopic = {compression.type = "gzip"}', ""),
     ('topic = {compression.type = "zstd"}', ""),
 ]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "topic = {{min.insync.replicas = '{}'}}",
+        "topic = {{retention.ms = '{}'}}",
+        "client.producer = {{transaction.timeout.ms = '{}'}}",
+        "client.producer = {{max.in.flight.requests.per.connection = '{}'}}",
+        "cluster.settings = {{transaction.state.log.replication.factor = '{}'}}",
+        "cluster.settings = {{transaction.max.timeout.ms = '{}'}}",
+        "contract = {{max_in_flight = '{}'}}",
+    ],
+)
+@pytest.mark.parametrize("digits", ["9" * 5000, "\u00b2"], ids=["5000 digits", "a power"])
+def test_a_number_that_python_does_not_read_breaks_nothing(setting, digits):
+    with suppress(CampaignError):
+        read(f'[[test]]\nname = "a"\n{setting.format(digits)}', base="")
 
 
 @pytest.mark.parametrize(("test", "mistake"), VAIN, ids=str)

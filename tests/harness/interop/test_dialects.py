@@ -11,6 +11,7 @@ from support.jepsen_example import adopted
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.interop.jepsen import edn
+from fencepost.harness.interop.jepsen.export import export
 
 
 def written(text: str, form: str = "edn") -> str:
@@ -160,3 +161,16 @@ def test_a_key_that_an_operation_has_twice_in_json_is_not_understood(tmp_path, o
     document = judge(open_run(adopted(text.replace(once, twice, 1), tmp_path).dir), here=True)
     assert (violated(document), document["verdict"]) == ([], "unknown")
     assert any("twice" in text for text in document["weakened"])
+
+
+# --------------------------------------------------------------------------------------------------
+# Numbers in keys
+# --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("key", ["orders-99999999999", "9" * 5000, "a-" + "9" * 5000, "t-\u00b2"], ids=lambda key: key[:12])
+def test_a_key_with_a_number_that_is_none_of_a_partition_is_a_key(tmp_path, key):
+    """Python reads at most 4,300 digits at once, and a plan has at most a million partitions of a topic."""
+    lines = SENT.replace(" 5 ", f' "{key}" ').replace("{5 ", f'{{"{key}" ')
+    run = open_run(adopted(written(lines), tmp_path).dir)
+    assert (judge(run, here=True)["verdict"], run.plan["topics"]) == ("valid", {})
+    export(run, "jepsen-edn", tmp_path / "exported")
+    assert (tmp_path / "exported").read_text().count(":send") == 6

@@ -251,6 +251,14 @@ def test_a_process_of_any_number_is_read(tmp_path, form):
     assert document["counts"]["processes"] == 2
 
 
+@pytest.mark.parametrize("process", [-1, -7])
+def test_a_process_below_zero_is_a_process(tmp_path, process):
+    """-1 is the harness in our tables: its sends were left out of what is exported."""
+    history = adopted(read_of_unsent(0, process=process), tmp_path, "history.json")
+    assert min(row["process"] for row in history.rows) == 0
+    assert any("or below 0" in str(gap) for gap in history.damage)
+
+
 def test_processes_that_only_read_may_be_more_than_identities_have_room_for(tmp_path):
     polls = [
         json.dumps({"time": at, "type": type_, "process": 16_000 + at, "f": "poll", "value": value}) + "\n"
