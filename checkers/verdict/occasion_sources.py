@@ -28,6 +28,7 @@ from fencepost.harness.api.run import Receipts, Run
 MOST_CLOCK_ERROR_S = 0.5
 MS = 1_000_000
 _CLIENT = re.compile(r"c\d+")
+_ASKING = ("fence-producers", "abort-transaction", "revoke-acl")  # faults that ask brokers, as an operator does
 
 
 @dataclass(frozen=True)
@@ -168,12 +169,15 @@ class OccasionSources:
         return [fault for fault in self.receipts if fault["injected_ns"] and fault["effective"] is not False]
 
     def struck_nodes(self, clients: bool) -> int | None:
-        """How many faults took hold of a client, or of anything else: those that name no node, of topics and settings."""
+        """How many faults took hold of a client, or of anything else: those that name no node, of topics and settings. What an
+        operator asks brokers for hurts none of those that it names.
+        """
         if self.struck is None:
             return None
         hurt = [
             {*(fault["targets"] or ()), *(node for pair in fault["pairs"] or () for node in pair.split(">"))}
             for fault in self.struck
+            if clients or fault["kind"] not in _ASKING
         ]
         return sum(
             any(bool(_CLIENT.fullmatch(str(node))) is clients for node in nodes) or not (nodes or clients) for nodes in hurt

@@ -91,7 +91,8 @@ class Occasion(str, Enum):
     )
     SERVER_STRUCK = (
         "server-struck",
-        "A fault took hold of a broker or a controller, of their links, disks, clocks or settings, or of topics.",
+        "A fault took hold of a broker or a controller, of their links, disks, clocks or settings, or of topics. What an "
+        "operator asks brokers for (`fence-producers`, `abort-transaction`, `revoke-acl`) hurts none.",
         "receipts of faults",
     )
     CLIENT_STRUCK = (

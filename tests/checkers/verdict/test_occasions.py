@@ -135,10 +135,12 @@ def test_receipts_are_counted_by_whom_they_struck(tmp_path):
         {**struck, "id": 1, "targets": ["n1"]},
         {**struck, "id": 2, "targets": [], "pairs": ["c3>n2"]},
         {**struck, "id": 3, "targets": ["n1"], "effective": False},
+        {**struck, "id": 4, "targets": ["n1"], "kind": "fence-producers"},
+        {**struck, "id": 5, "targets": ["n1"], "kind": "revoke-acl"},
     ]
     write_faults(tmp_path, *receipts)
     counts = judge_here(tmp_path, story())["occasions"]
-    assert (counts["client-struck"], counts["server-struck"]) == (2, 2)
+    assert (counts["client-struck"], counts["server-struck"]) == (2, 2), "no broker is hurt by what an operator asks it for"
 
 
 @pytest.mark.parametrize(
