@@ -10,6 +10,7 @@ from support.jepsen_example import adopted
 
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.interop import adopt
 from fencepost.harness.interop.jepsen import edn
 from fencepost.harness.interop.jepsen.export import export
 
@@ -82,8 +83,9 @@ def test_what_an_operation_of_another_function_did_is_unknown(tmp_path, known, o
 @pytest.mark.parametrize("block", [8 << 20, 100])
 @pytest.mark.parametrize("form", ["edn", "json"])
 @pytest.mark.parametrize("both", [("fail", "ok"), ("ok", "fail"), ("info", "ok"), ("fail", "info")], ids=" then ".join)
-def test_two_completions_of_one_operation_accuse_nobody(tmp_path, both, form, block):
+def test_two_completions_of_one_operation_accuse_nobody(tmp_path, monkeypatch, both, form, block):
     """Nobody knows which is true: what it sent was surely aborted, or acknowledged, by one of the two alone."""
+    monkeypatch.setattr(adopt, "cores", lambda: 1)  # blocks in processes take seconds
     sent = "0 invoke txn [[:send 6 1]]\n" + "".join(
         f"0 {kind} txn [[:send 6 {'[0 1]' if kind == 'ok' else '1'}]]\n" for kind in both
     )
