@@ -10,6 +10,7 @@ from fencepost.harness.api import CAPABILITIES, ONLY_READ, ConfiguresMembers, Ro
 from fencepost.harness.api.plans import Test
 from fencepost.harness.api.roles import FinalReader
 from fencepost.harness.api.run import ClientPlan, DriverPlan, ReadersPlan
+from fencepost.harness.api.values import from_digits
 from fencepost.harness.drivers import families
 from fencepost.harness.drivers.families import Driver
 from fencepost.harness.plugins import registry
@@ -39,7 +40,7 @@ def reader_settings(test: Test) -> dict[str, Any]:
     librdkafka demands of these, too, that their sessions are no longer than `max.poll.interval.ms`.
     """
     interval, kind = str(test.consumer.get(INTERVAL, "")), test.readers or test.client
-    shorter = kind.partition("@")[0] == "librdkafka" and interval.isdecimal() and int(interval) < SESSION_MS
+    shorter = kind.partition("@")[0] == "librdkafka" and interval.isdecimal() and from_digits(interval) < SESSION_MS
     classic = str(test.consumer.get("group.protocol", "classic")).lower() == "classic"
     return {**({SESSION: int(interval)} if shorter and classic else {}), **test.consumer}
 

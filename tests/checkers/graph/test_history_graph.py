@@ -16,7 +16,7 @@ from support.random_pipelines import pipeline_history
 from fencepost.checkers.graph import history_graph
 from fencepost.checkers.model.lawful_history import CONTRACT
 from fencepost.checkers.service import SparkJudge
-from fencepost.checkers.verdict import judge
+from fencepost.checkers.verdict import opening
 from fencepost.checkers.views import run_view
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.beneath import write_json
@@ -156,7 +156,7 @@ def test_too_large_a_neighbourhood_and_unknown_operations_are_sentences(tmp_path
 def test_the_graph_is_the_same_where_the_edges_stay_on_sparks_executors(tmp_path, spark, monkeypatch):
     ops = overlapping_history(Random("graph 5"))
     here = [graph_of(tmp_path, ops, start=start) for start in (None, [0])]
-    monkeypatch.setattr(judge, "fits_here", lambda _: False)
+    monkeypatch.setattr(opening, "fits_here", lambda _: False)
     monkeypatch.setattr(run_view, "SHORT_HISTORY", 0)
     run = open_run(tmp_path)
     there = [SparkJudge().graph(run, lambda: spark, start, 1, MOST) for start in (None, [0])]

@@ -559,7 +559,8 @@ def test_settings_with_which_nothing_could_be_written_or_joined_are_a_mistake(te
         assert read(text, base="").tests
         return
     lacking = ("first.toml: test[0].client.kind: ", "first.toml: test[0].client.readers: ")  # no Go, or no Node.js, here
-    [reported] = [one for one in mistakes_in(text, base="") if not one.startswith(lacking)]
+    found = [one for one in mistakes_in(text, base="") if not one.startswith(lacking)]
+    [reported] = [one for one in found if "librdkafka says" not in one]  # it refuses some of them, too
     assert reported.startswith(f"first.toml: test[0].{mistake}")
 
 
