@@ -62,9 +62,14 @@ def _result(run: RunView, compared: int, rows: dict[str, Any]) -> CheckResult:
         return CheckResult(compared, unknown=NO_RECEIPTS.format(count=len(rows["op"])))
     listed, answers = run.shared(has_questions), run.shared(listings)
     silent = listed and not answers
-    if answers and not any(answer.quiet for answer in answers):
-        return CheckResult(0, lacking=NEVER_QUIET)  # nothing could have been found
+    if answers and not compared and not _ever_quiet(answers):
+        return CheckResult(0, lacking=NEVER_QUIET)
     return CheckResult(compared, rows, "" if listed else NO_LISTING, unknown=NO_ANSWER if silent else "")
+
+
+def _ever_quiet(answers: Sequence[Listing]) -> bool:
+    """True if some answer came when no fault had been active for a while: others find nothing that hangs."""
+    return any(answer.quiet for answer in answers)
 
 
 def _rows(entries: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
@@ -188,7 +193,8 @@ def hanging_transaction(run: RunView) -> CheckResult:
     fault was active: from 3 s after the last fault. A fault that set a broker's clock ahead is over when true time has reached
     what the clock showed: coordinators stamp transactions by it.
 
-    compared: transactions under way, and those open on partitions, that answers name. One cause: the producer id.
+    compared: transactions under way, and those open on partitions, that answers name; where no answer was at rest, only those
+    that the last one does not name any more. One cause: the producer id.
 
     Example::
 
@@ -205,6 +211,9 @@ def hanging_transaction(run: RunView) -> CheckResult:
     answers = run.shared(listings)
     coordinated = {_state(transaction) for listing in answers for transaction in listing.coordinated if transaction.under_way}
     opened = {transaction for listing in answers for transaction in listing.opened}
+    if answers and not _ever_quiet(answers):  # then only those are compared that have ended
+        coordinated -= {_state(transaction) for transaction in answers[-1].coordinated}
+        opened -= set(answers[-1].opened)
     rows = sorted({row for hanging in run.shared(hanging_transactions) for row in hanging.rows})
     return _result(run, len(coordinated) + len(opened), _rows(rows))
 

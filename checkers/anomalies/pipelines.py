@@ -1,8 +1,8 @@
 """Exactly once from an input topic to an output topic (KIP-98, KIP-447): one chain per input record.
 
 The docstring is the definition of the anomaly. A record is
-*visible* when a read_committed reader got it; a transaction is committed when its commit returned ok or an output of it is
-visible.
+*visible* when a read_committed reader got it, and its transaction did not surely abort (else that is an `aborted-read`); a
+transaction is committed when its commit returned ok or an output of it is visible.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from fencepost.checkers.views.gathering import PartitionMessages, together
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.parts import AskAlone
 from fencepost.checkers.views.run_view import RunView
+from fencepost.checkers.views.versions import aborted
 
 PLACES = "places of records"
 LOOKS = ["op", "partition", "offset", "began", "ended"]
@@ -40,8 +41,8 @@ def has_chains(run: RunView) -> bool:
 
 @together
 def places_of_records(log: PartitionLog, brief: bool = False) -> PartitionMessages:
-    """The records sent to a partition, with their lowest offsets, which of them a read_committed reader got, and which only the
-    complete read_uncommitted final read did.
+    """The records sent to a partition, with their lowest offsets, which of them a read_committed reader got and no surely aborted
+    transaction sent, and which only the complete read_uncommitted final read returned.
 
     brief: whether anybody needs them.
     """
@@ -49,7 +50,7 @@ def places_of_records(log: PartitionLog, brief: bool = False) -> PartitionMessag
         return PartitionMessages()
     if log.parts is not None:
         raise AskAlone
-    columns = {"v": log.sends.v, "offset": log.place, "visible": log.seen_committed}
+    columns = {"v": log.sends.v, "offset": log.place, "visible": log.seen_committed & ~log.shared(aborted)}
     columns["hidden"] = log.covered & log.seen_witness & ~log.seen_committed
     table = pa.table(columns).replace_schema_metadata({"partition": log.partition})
     return PartitionMessages(to_driver=[(PLACES, to_message(table))])

@@ -43,7 +43,10 @@ class PipelineHistory(FlatHistory):
         return lso < high or reach < max(self.ends(partition, "read_uncommitted"), default=0)
 
     def visible(self, v: int | None) -> bool:
-        return v in self.seen_committed
+        if v is None or v not in self.seen_committed:
+            return False
+        send = self.home[v]
+        return not (self.txn(send) and self.status(send) == "fail")
 
     def fate(self, number: int) -> str:
         """ok, fail or info: of a transaction by what its client and its readers know."""

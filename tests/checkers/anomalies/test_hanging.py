@@ -311,8 +311,8 @@ def test_answers_that_all_come_right_after_a_fault_compare_nothing(tmp_path):
     document = judged(tmp_path, h)[1]
     for name in ("hanging-transaction", "misreported-transaction"):
         assert (answer(document, name)["verdict"], answer(document, name)["compared"]) == ("not exercised", 0)
-    listing(h, 70, quiet_s=9)
-    assert answer(judged(tmp_path, h)[1], "hanging-transaction")["verdict"] == "held"
+    listing(h, 70, quiet_s=1)
+    assert answer(judged(tmp_path, h)[1], "hanging-transaction")["compared"] == 1, "it has ended"
 
 
 @pytest.mark.parametrize(("process", "guilty"), [(1, True), (0, False)])

@@ -86,6 +86,16 @@ def test_what_was_aborted_and_processed_again_is_processed_once(judged):
     }
 
 
+def test_an_aborted_output_that_a_reader_got_has_processed_nothing(judged):
+    """Readers that return aborted records make no pipeline process twice, and no aborted input one that is due."""
+    h, (a, b) = pipeline(5, 6)
+    processed(h, 2, [a, b], [0, 1], "fail")
+    h.txn(0, {"in-0": [7]}, "fail")
+    h.poll(9, {"out-0": [0, 1], "in-0": [7]})
+    processed(h, 3, [a, b], [3, 4], offset=9)
+    assert names(judged(ended(h, {"in-0": [5, 6], "out-0": [3, 4]}, 9), CONTRACT)) == []
+
+
 def test_a_record_of_which_nothing_was_to_be_made_is_processed_by_the_commit(judged):
     h, (a,) = pipeline(5)
     number = h.txn(2, {})
