@@ -7,10 +7,10 @@ what that was (KIP-98).
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from fencepost.checkers.contract.common_rules import UNSURE_DECISIONS
 from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.failures import RAISED
 from fencepost.checkers.model.values import INFO, NONE
 from fencepost.checkers.pipeline.stored_logs import (
     ABORT,
@@ -40,9 +40,9 @@ def logged_aborts(run: RunView) -> Ints:
         return _NONE
     try:
         logs = run.shared(stored_logs)
-    except (OSError, pa.ArrowException):  # the checks of logs say so
+        return _aborted(run, logs, unknown) if isinstance(logs, StoredLogs) else _NONE
+    except RAISED:  # a damaged table: the checks of logs say so, and it takes no other result with it
         return _NONE
-    return _aborted(run, logs, unknown) if isinstance(logs, StoredLogs) else _NONE
 
 
 def _aborted(run: RunView, logs: StoredLogs, unknown: Bools) -> Ints:

@@ -10,6 +10,7 @@ from support.histories import KEPT, answer, finding
 from support.judging import no_session
 from support.log_model import LogModel, random_model
 
+from fencepost.checkers.pipeline import logged_aborts
 from fencepost.checkers.verdict.opening import view_of
 from fencepost.harness.history.run_directory import open_run
 
@@ -101,6 +102,23 @@ def test_a_log_with_a_batch_that_cannot_be_read_says_nothing(tmp_path):
         row = m.append(partition, "damaged batch", sent=False)
         row["producer_id"] = 9
     assert violated(m, tmp_path)[0]["counts"]["aborted"] == 0
+
+
+def test_a_table_that_breaks_its_reader_takes_no_other_result_with_it(tmp_path, monkeypatch):
+    def broken(*_):
+        raise KeyError("no such column")
+
+    monkeypatch.setattr(logged_aborts, "stored_logs", broken)
+    document, found = violated(story(), tmp_path)
+    assert document["counts"]["aborted"] == 0
+    assert "lost-write" in found
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_few_rows_decide_nothing(tmp_path, count):
+    m = story()
+    rows = [row for row in m.replicas() if row["kind"] == "record"][:count]
+    assert violated(m, tmp_path, rows)[0]["counts"]["aborted"] == 0
 
 
 def test_without_a_word_of_commit_it_is_an_aborted_read_too(tmp_path):
