@@ -241,6 +241,7 @@ def test_ctrl_c_heals_reads_back_and_judges_what_there_is(tmp_path):
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)
+    assert (run_dir / "verdict.json").exists(), f"{code}: {out}{err}"
     document = verdict(run_dir)
     assert (document["verdict"], document["expectation_met"]) == ("valid", None), out + err
     assert document["expectation"].startswith("stopped by Ctrl-C after ")
