@@ -376,7 +376,8 @@ class _Rules:
         if kind == "producer":
             return [self.producer_settings()]
         members = member_settings(self.workload, self.test) if self.workload is not None else {}
-        kinds = [reader_settings(self.test), *([members] if members else [])]
+        read = [] if self.test.readers else [reader_settings(self.test)]  # another client judges its own settings
+        kinds = [*read, *([members] if members else [])]
         return [{key: value for key, value in settings.items() if key not in self.test.consumer} for settings in kinds]
 
     def producer_settings(self) -> dict[str, Any]:

@@ -170,3 +170,13 @@ def test_settings_of_consumers_that_cannot_stand_together_are_a_mistake(tmp_path
     [mistake] = caught.value.mistakes
     assert "client.consumer: librdkafka says: Failed to create consumer" in mistake
     assert words in mistake
+
+
+def test_settings_of_readers_that_are_another_client_are_not_judged_by_librdkafka(tmp_path):
+    client = '{ readers = "kafka-python", consumer = { "max.poll.interval.ms" = 8000, "session.timeout.ms" = 9000 } }'
+    mistakes = []
+    try:
+        read(tmp_path / "c.toml", f"client = {client}")
+    except CampaignError as error:  # of a client that this machine cannot run
+        mistakes = error.mistakes
+    assert not [one for one in mistakes if "librdkafka says" in one]
