@@ -21,6 +21,7 @@ import pyarrow as pa
 from fencepost.harness.api.files import fits_in_memory, regular
 from fencepost.harness.api.wire import NodeRecord, wire_schema
 from fencepost.harness.api.words import plural
+from fencepost.harness.proxy import journal
 from fencepost.harness.proxy.continuity import Continuity, whole_until
 
 WIRE = wire_schema()
@@ -155,19 +156,30 @@ def lines_of(file: Path) -> Iterator[Line]:
 
     Raises ValueError also for a file, or a line, that is longer than any that can be judged: it may come from anywhere.
     """
+    for number, line in enumerate(_texts(file), 1):
+        try:
+            yield _checked(DECODE(line), line)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise ValueError(f"{file.name}, line {number}: {error}") from error
+
+
+def _texts(file: Path) -> Iterator[bytes]:
+    """The whole lines of a file, and behind them those of what its proxy had not made lines of when it was killed."""
+    rest = journal.unfinished(file)
     with regular(file).open("rb") as content:
         if (size := os.fstat(content.fileno()).st_size) > fits_in_memory():
             raise ValueError(f"{file.name}: it has {size:,} bytes, more than an eighth of this machine's memory")
         for number in itertools.count(1):
+            if rest is not None and content.tell() >= rest.size:
+                break
             line = content.readline(MOST_LINE + 1)
             if len(line) > MOST_LINE:
                 raise ValueError(f"{file.name}, line {number}: it has more than {MOST_LINE:,} bytes")
             if not line.endswith(b"\n"):
-                return
-            try:
-                yield _checked(DECODE(line), line)
-            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                raise ValueError(f"{file.name}, line {number}: {error}") from error
+                break
+            yield line
+    if rest is not None:
+        yield from journal.lines_of(rest, file.name)
 
 
 def _checked(line: Line, text: bytes) -> Line:

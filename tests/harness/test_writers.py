@@ -65,6 +65,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "harness/fetching/built_jars.py": ("BuiltJar.rebuild", "BuiltJar._classes", "write"),
         "harness/interop/adopt.py": ("_adopt_jepsen",),
         "harness/interop/jepsen/operation_rows.py": ("write",),
+        "harness/proxy/journal.py": ("lines_of",),
         "harness/system/liveness.py": ("runtime_directory", "TemporaryPlace.__init__", "TemporaryPlace.remove"),
         "harness/system/logs.py": ("ShortLog.__enter__",),
         "harness/system/programs.py": ("run",),

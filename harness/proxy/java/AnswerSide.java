@@ -107,28 +107,30 @@ final class AnswerSide {
     private void answer(Entry entry, Message answer, FrameSource rest, boolean mayWait) throws IOException {
         long answered = System.nanoTime();
         String api = answer.api();
-        look(answer, api);
+        boolean asItIs = rest == null && process.recorder.asItIs(entry, answer);
+        look(answer, api, asItIs);
         if (entry.copy > 0) {
             process.recorder.answer(entry, answer, List.of(), answered, null, connection);
             connection.skip(entry);
             return;
         }
         String lost = entry.nowhere || connection.silentAnswers != null || connection.clientGone ? connection.why() : null;
-        boolean ruled = mayWait && lost == null && entry.lose == null && process.rules.may(api);
+        boolean ruled = mayWait && !asItIs && lost == null && entry.lose == null && process.rules.may(api);
         List<Rules.Hit> hits = ruled ? process.rules.hits(answer, connection) : List.of();
         held = false;
         Verdict verdict = lost == null ? perform(entry, answer, hits, answered) : new Verdict(answer, lost);
-        finish(entry, verdict, answer, hits, answered, rest);
-    }
-
-    private void finish(Entry entry, Verdict verdict, Message original, List<Rules.Hit> hits, long answered, FrameSource rest)
-        throws IOException {
         Long now = verdict.lost == null ? System.nanoTime() : null;
-        if (!held) {
-            process.recorder.answer(entry, original, hits, answered, now, connection);
+        if (asItIs) {
+            process.recorder.answer(entry, answer, answered, now, connection);
+        } else if (!held) {
+            process.recorder.answer(entry, answer, hits, answered, now, connection);
         } else if (now != null) {
             process.recorder.returned(entry, now);
         }
+        finish(entry, verdict, rest);
+    }
+
+    private void finish(Entry entry, Verdict verdict, FrameSource rest) throws IOException {
         if (verdict.lost != null) {
             process.recorder.lost(entry, verdict.lost);
             skip(entry, rest);
@@ -167,8 +169,13 @@ final class AnswerSide {
         connection.skip(entry);
     }
 
-    private void look(Message answer, String api) {
-        process.ids.answered(answer);
+    private void look(Message answer, String api, boolean asItIs) {
+        if (asItIs) {
+            return;
+        }
+        if (IdStates.told(api)) {
+            process.ids().answered(answer, System.nanoTime());
+        }
         if (TopicNames.told(api)) {
             TopicNames.learn(answer.json());
         }

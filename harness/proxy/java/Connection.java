@@ -9,6 +9,7 @@ final class Connection {
     private static final long DRAIN_MS = 30_000; // for answers to a client that has gone
     final long number;
     final String client;
+    final Origin origin;
     final Process process;
     final Endpoint endpoint;
     final Peer clientSide;
@@ -31,6 +32,7 @@ final class Connection {
         this.clientSide = clientSide;
         this.brokerSide = brokerSide;
         client = clientSide.link.address();
+        origin = new Origin(endpoint.node, number, client);
         requests = new RequestSide(this);
         answers = new AnswerSide(this);
     }

@@ -180,7 +180,7 @@ final class Control {
         String until = body(exchange).path("until").asText("");
         int number = process.holds.watches.add(until);
         if (until.equals(Occurrences.IDS)) {
-            process.ids.tell(line -> process.holds.watches.told(number, line));
+            process.ids().tell(line -> process.holds.watches.told(number, line));
         }
         return Codec.JSON.createObjectNode().put("number", number);
     }
@@ -199,7 +199,7 @@ final class Control {
         }
         for (JsonNode given : seen) {
             if (given.path("until").asText("").equals(Occurrences.IDS)) {
-                process.ids.told(given);
+                process.ids().told(given);
                 continue;
             }
             Set<String> ids = given.path("transactional_ids").isArray() ? new HashSet<>() : null;
@@ -211,7 +211,7 @@ final class Control {
     }
 
     private String lines(Map<String, String> query) {
-        List<String> lines = process.lines.from(whole(query.get("from"), 0));
+        List<String> lines = process.journal.from(whole(query.get("from"), 0));
         return lines.isEmpty() ? "" : String.join("\n", lines) + "\n";
     }
 

@@ -10,6 +10,7 @@ final class Entry {
     final long arrived;
     final long size; // of its frame
     final List<Rules.Hit> hits = new ArrayList<>();
+    boolean asItIs; // it is recorded as it is: its body is not read before it goes on
     boolean recorded;
     boolean sent; // false: it is not at the broker yet (late)
     boolean nowhere; // its answer goes nowhere

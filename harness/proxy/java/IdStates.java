@@ -53,10 +53,15 @@ final class IdStates {
         }
     }
 
+    /** True if answers of an API tell of states. */
+    static boolean told(String api) {
+        return api.equals("InitProducerId") || api.equals("EndTxn");
+    }
+
     /** An answer has come from the broker. */
-    void answered(Message answer) {
+    void answered(Message answer, long when) {
         boolean begins = answer.api().equals("InitProducerId");
-        if (!begins && !answer.api().equals("EndTxn") || !"NONE".equals(answer.facts().error())) {
+        if (!told(answer.api()) || !"NONE".equals(answer.facts().error())) {
             return;
         }
         Facts asked = answer.request.facts();
@@ -66,7 +71,7 @@ final class IdStates {
         if (id == null || producer == null || named.producerEpoch == null) {
             return;
         }
-        ObjectNode line = line(id, producer, named.producerEpoch, System.nanoTime()).put("client_id", answer.request.clientId);
+        ObjectNode line = line(id, producer, named.producerEpoch, when).put("client_id", answer.request.clientId);
         line.put("committed", begins ? null : asked.committed);
         told(line);
         watches.told(line);

@@ -20,6 +20,7 @@ final class Message {
     ByteBuffer frame; // from its first byte to its limit; null: let go
     String idState; // of a request: that of its transactional id when it arrived, if a rule may ask for it; null: not known
     int bodyAt = -1; // -1: its header cannot be read
+    private ByteBuffer head; // its header, when its frame is let go
     private ApiMessage body;
     private JsonNode json;
     private Facts facts;
@@ -115,6 +116,11 @@ final class Message {
         return facts;
     }
 
+    /** The same message, of a frame with the same bytes: nobody else reads it, or puts another body into its place. */
+    Message copy(ByteBuffer same) {
+        return new Message(same, request == null ? null : request.copy(request.frame == null ? request.head : request.frame), type, key, version, clientId, bodyAt);
+    }
+
     /** Copies its frame out of memory that other frames get after it. */
     void keep() {
         if (frame != null && frame.isDirect()) {
@@ -126,7 +132,13 @@ final class Message {
     /** Lets go of its frame, which nobody needs any more; what it says of transactions, groups and partitions stays. */
     void letGo() {
         facts();
+        head = head();
         frame = null;
+    }
+
+    /** The bytes of its header, its size included. */
+    ByteBuffer head() {
+        return frame == null ? head.duplicate() : ByteBuffer.wrap(new byte[Math.max(bodyAt, 0)]).put(frame.duplicate().rewind().limit(Math.max(bodyAt, 0))).flip();
     }
 
     /** Puts another body into its place, or the same one after it was changed. */

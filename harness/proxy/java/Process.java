@@ -15,12 +15,12 @@ final class Process {
     final Buffers buffers = new Buffers();
     final EventLoop loop;
     final Holds holds = new Holds();
-    final IdStates ids = new IdStates(holds.watches);
     final Counts counts = new Counts();
     final Endpoints endpoints = new Endpoints(this);
-    final RecordLines lines;
+    final Journal journal;
     final Recorder recorder;
     final Tls tls;
+    private final IdStates ids = new IdStates(holds.watches);
     private final AtomicLong number;
     private final AtomicLong connection;
 
@@ -31,9 +31,10 @@ final class Process {
         number = new AtomicLong(config.first);
         connection = new AtomicLong(config.first);
         tls = new Tls(config.tls);
-        lines = new RecordLines(config.record, config.node);
-        lines.begin(config.brokers.stream().map(Config.Broker::node).distinct().toList(), config.first);
-        recorder = new Recorder(lines);
+        journal = new Journal(config.record, config.node, new LineMaker(counts, ids));
+        journal.start(threads);
+        journal.begin(config.brokers.stream().map(Config.Broker::node).distinct().toList(), config.first);
+        recorder = new Recorder(journal, rules, holds.watches);
     }
 
     /** Takes the rules of the configuration into force. Throws RuleError. */
@@ -50,6 +51,14 @@ final class Process {
         if (!errors.isEmpty()) {
             throw new RuleError(errors);
         }
+    }
+
+    /** The states of transactional ids, of all that has passed until now. */
+    IdStates ids() {
+        if (journal.behind()) {
+            journal.settle();
+        }
+        return ids;
     }
 
     /** Listens. Throws IOException. */
@@ -80,7 +89,7 @@ final class Process {
         status.set("brokers", brokers());
         status.put("connections", endpoints.all.stream().mapToInt(one -> one.connections.size()).sum());
         counts.status(status);
-        lines.status(status);
+        journal.status(status);
         ArrayNode list = status.putArray("rules");
         rules.all().forEach(state -> list.add(state.json()));
         return status;

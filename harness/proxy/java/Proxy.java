@@ -23,7 +23,7 @@ public final class Proxy {
         try {
             Endpoint.prepare();
             Process process = new Process(Config.of(arguments[0]));
-            Runtime.getRuntime().addShutdownHook(new Thread(process.lines::end)); // a signal, which leaves the time for it
+            Runtime.getRuntime().addShutdownHook(new Thread(process.journal::end)); // a signal, which leaves the time for it
             process.takeRules();
             running = process;
             Control control = new Control(process); // first: who is connected can already set rules
@@ -56,7 +56,7 @@ public final class Proxy {
     /** Ends the process at once: every line of the record is in the kernel's hands, and the last one says so. */
     static void end(int code) {
         if (running != null) {
-            running.lines.end();
+            running.journal.end();
         }
         Runtime.getRuntime().halt(code);
     }

@@ -1,28 +1,27 @@
 package fencepost.proxy;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import com.fasterxml.jackson.databind.util.RawValue;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
 import org.apache.kafka.common.message.FetchResponseData;
 
-/** Which messages are recorded, and with which fields. */
+/** Which messages are recorded. */
 final class Recorder {
-    private static final int BODY = 4096;
-    private static final Set<String> RECORDS = Set.of("Produce", "Fetch"); // bodies with records
+    private static final int SMALL = 4096; // bytes of a frame that is recorded as it is
     private static final Set<String> ALWAYS = Set.of("Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
         "TxnOffsetCommit", "OffsetCommit", "OffsetFetch", "FindCoordinator", "WriteTxnMarkers", "JoinGroup", "SyncGroup",
         "LeaveGroup", "ListOffsets", "DescribeTransactions", "CreateTopics", "DeleteTopics");
-    private static final Set<String> GIVES_EPOCHS = Set.of("InitProducerId", "EndTxn"); // since version 5, with KIP-890
     private static final String METADATA = "Metadata";
     private static final Set<String> BY_ANSWER = Set.of("Fetch", "Heartbeat", "ConsumerGroupHeartbeat", METADATA);
-    private final RecordLines lines;
+    private final Journal journal;
+    private final Rules rules;
+    private final Watches watches;
 
-    Recorder(RecordLines lines) {
-        this.lines = lines;
+    Recorder(Journal journal, Rules rules, Watches watches) {
+        this.journal = journal;
+        this.rules = rules;
+        this.watches = watches;
     }
 
     /** True if requests of an API, or some of them, are recorded whatever the rules are. */
@@ -30,39 +29,43 @@ final class Recorder {
         return ALWAYS.contains(api) || BY_ANSWER.contains(api);
     }
 
+    /** True if a request is recorded as it is: only then nobody reads its body before it goes on. */
+    boolean asItIs(Message request, long size) {
+        return ALWAYS.contains(request.api()) && !TopicNames.told(request.api()) && size <= SMALL && request.bodyAt >= 0 && unwatched(request.api());
+    }
+
+    /** True if the answer to a request is recorded as it is. */
+    boolean asItIs(Entry entry, Message answer) {
+        boolean whole = entry.request.frame != null || !IdStates.told(answer.api()); // what states of ids are made of
+        return whole && entry.recorded && ALWAYS.contains(answer.api()) && !TopicNames.told(answer.api()) && entry.hits.isEmpty() && entry.copy == 0
+            && answer.frame.limit() <= SMALL && answer.bodyAt >= 0 && unwatched(answer.api());
+    }
+
+    /** True if neither a rule nor another proxy waits for what messages of an API say. */
+    private boolean unwatched(String api) {
+        return !rules.may(api) && !watches.any();
+    }
+
     /** A request has arrived: recorded at once, or when its answer decides. */
     void arrived(Entry entry, Connection connection) {
-        if (ALWAYS.contains(entry.request.api()) || !entry.hits.isEmpty()) {
+        if (entry.asItIs) {
+            entry.recorded = true;
+            journal.add(new Event.Request(entry.number, connection.origin, entry.arrived, entry.request.copy(entry.request.frame)));
+        } else if (ALWAYS.contains(entry.request.api()) || !entry.hits.isEmpty()) {
             request(entry, connection);
         }
     }
 
     private void request(Entry entry, Connection connection) {
         entry.recorded = true;
-        Message request = entry.request;
-        ObjectNode line = line("request", entry.number).put("node", connection.node()).put("connection", connection.number);
-        line.put("client", connection.client).put("client_id", request.clientId).put("correlation", request.correlation);
-        line.put("api", request.api()).put("version", request.version).put("arrived_ns", entry.arrived);
-        Facts facts = request.facts();
-        line.put("transactional_id", Facts.first(facts.transactionalIds)).put("producer_id", Facts.first(facts.producerIds));
-        line.put("producer_epoch", facts.producerEpoch).put("committed", facts.committed).put("group", Facts.first(facts.groups));
-        line.set("partitions", facts.partitions);
-        body(line, request);
-        names(line, entry.hits);
-        if (entry.hits.stream().anyMatch(hit -> hit.rule().keeps())) {
-            line.put("kept", true);
-        }
-        if (entry.hits.stream().anyMatch(hit -> hit.rule().act.equals("alter"))) {
-            line.put("altered", true);
-        }
-        lines.add(line);
+        journal.add(LineMaker.request(entry.number, connection.origin, entry.request, entry.arrived, entry.hits));
     }
 
     /** A request goes to the broker later than it came, or once more. */
     void forwarded(Entry entry, long at, int copy) {
         if (entry.recorded) {
-            ObjectNode line = line("forwarded", entry.number).put("forwarded_ns", at);
-            lines.add(copy == 0 ? line : line.put("copy", copy + 1));
+            ObjectNode line = LineMaker.line("forwarded", entry.number).put("forwarded_ns", at);
+            journal.add(copy == 0 ? line : line.put("copy", copy + 1));
         }
     }
 
@@ -71,78 +74,37 @@ final class Recorder {
         if (!entry.recorded && (!hits.isEmpty() || decides(entry.request, answer))) {
             request(entry, connection);
         }
-        if (!entry.recorded) {
-            return;
+        if (entry.recorded) {
+            ObjectNode line = LineMaker.answer(entry.number, answer, hits, answered, returned).put("made_by_proxy", entry.made != null);
+            journal.add(entry.copy == 0 ? line : line.put("copy", entry.copy + 1));
         }
-        Facts facts = answer.facts();
-        ObjectNode line = line("answer", entry.number).put("answered_ns", answered).put("returned_ns", returned);
-        line.put("error", facts.error());
-        if (GIVES_EPOCHS.contains(answer.api())) {
-            line.put("producer_id", Facts.first(facts.producerIds)).put("producer_epoch", facts.producerEpoch);
-        }
-        if (answer.api().equals(METADATA)) {
-            line.set("partitions", TopicNames.topics(answer.json()));
-            line.putNull("body");
-        } else {
-            line.set("partitions", facts.partitions);
-            body(line, answer);
-        }
-        names(line, hits);
-        line.put("made_by_proxy", entry.made != null);
-        lines.add(entry.copy == 0 ? line : line.put("copy", entry.copy + 1));
+    }
+
+    /** An answer has come that is recorded as it is. */
+    void answer(Entry entry, Message answer, long answered, Long returned, Connection connection) {
+        journal.add(new Event.Answer(entry.number, connection.origin, answered, returned, answer.copy(answer.frame)));
     }
 
     void returned(Entry entry, long at) {
         if (entry.recorded) {
-            lines.add(line("returned", entry.number).put("returned_ns", at));
+            journal.add(LineMaker.line("returned", entry.number).put("returned_ns", at));
         }
     }
 
     void lost(Entry entry, String why) {
         if (entry.recorded && entry.copy == 0) {
-            lines.add(line("lost", entry.number).put("why", why));
+            journal.add(LineMaker.line("lost", entry.number).put("why", why));
         }
     }
 
     void closed(Connection connection, String by) {
         ObjectNode line = Codec.JSON.createObjectNode().put("at", "closed").put("node", connection.node());
-        lines.add(line.put("connection", connection.number).put("by", by).put("time_ns", System.nanoTime()));
+        journal.add(line.put("connection", connection.number).put("by", by).put("time_ns", System.nanoTime()));
     }
 
     /** The first message of an API and version that this release of Kafka does not know, or whose body cannot be read. */
     void unknown(Message message, Connection connection) {
-        ObjectNode line = Codec.JSON.createObjectNode().put("at", "unknown").put("node", connection.node());
-        line.put("connection", connection.number).put("api", message.api()).put("version", message.version);
-        lines.add(line.put("answer", message.isAnswer()).put("time_ns", System.nanoTime()));
-    }
-
-    private static ObjectNode line(String at, long number) {
-        return Codec.JSON.createObjectNode().put("at", at).put("n", number);
-    }
-
-    private static void names(ObjectNode line, Collection<Rules.Hit> hits) {
-        ArrayNode names = line.putArray("rules");
-        hits.forEach(hit -> names.add(hit.state().name));
-    }
-
-    private static void body(ObjectNode line, Message message) {
-        JsonNode json = RECORDS.contains(message.api()) ? settings(message) : message.json();
-        String text = json == null ? null : json.toString();
-        line.putRawValue("body", text != null && text.length() <= BODY ? new RawValue(text) : null);
-    }
-
-    /** What a Produce or a Fetch says besides its partitions: acks, isolation level, session; null of an answer. */
-    private static JsonNode settings(Message message) {
-        if (message.isAnswer() || message.json() == null) {
-            return null;
-        }
-        ObjectNode settings = Codec.JSON.createObjectNode();
-        message.json().fields().forEachRemaining(field -> {
-            if (!field.getValue().isArray()) {
-                settings.set(field.getKey(), field.getValue());
-            }
-        });
-        return settings;
+        journal.add(LineMaker.unknown(message, connection.origin, System.nanoTime()));
     }
 
     /** True if an answer makes its request one that is recorded: records, errors, changes. */

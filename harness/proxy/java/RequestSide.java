@@ -102,10 +102,11 @@ final class RequestSide {
         Message request = Message.request(frame);
         Entry entry = new Entry(process.nextNumber(), request, System.nanoTime(), size);
         process.counts.message(size);
-        look(request);
+        entry.asItIs = process.recorder.asItIs(request, entry.size);
+        look(entry);
         process.holds.arrived(request);
-        if (mayWait && process.rules.may(request.api()) && connection.silentRequests == null) {
-            request.idState = process.ids.of(request);
+        if (mayWait && !entry.asItIs && process.rules.may(request.api()) && connection.silentRequests == null) {
+            request.idState = process.ids().of(request);
             entry.hits.addAll(process.rules.hits(request, connection));
         }
         process.recorder.arrived(entry, connection);
@@ -125,10 +126,11 @@ final class RequestSide {
     }
 
     /** Notes what a request shows of its connection, and counts what cannot be read. */
-    private void look(Message request) {
+    private void look(Entry entry) {
+        Message request = entry.request;
         connection.look(request);
         connection.bytesOnly |= request.api().equals("SaslHandshake") && request.version == 0;
-        boolean wanted = process.recorder.records(request.api()) || process.rules.may(request.api());
+        boolean wanted = !entry.asItIs && (process.recorder.records(request.api()) || process.rules.may(request.api()));
         if (request.bodyAt < 0 || wanted && request.body() == null) {
             if (process.counts.unknown(request)) {
                 process.recorder.unknown(request, connection);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 
@@ -35,12 +34,12 @@ def test_the_first_and_the_last_line(tmp_path, kafka_classpath, end):
                 broker.send(answer(number))
                 client.receive()
             ENDS[end](proxy)
-    lines = [json.loads(text) for text in (tmp_path / "n1-2.jsonl").read_text().splitlines()]
-    assert [line["line"] for line in lines] == list(range(len(lines)))
-    begin, told = lines[0], [line for line in lines if line["at"] in ("request", "answer")]
-    assert (begin["at"], begin["nodes"], begin["first"]) == ("begin", ["n1"], SPAN)
-    assert [line["at"] for line in told] == ["request", "answer"] * 3
-    whole = lines[-1]["at"] == "end" and lines[-1]["lines"] == len(lines)
+    lines = list(record.lines_of(tmp_path / "n1-2.jsonl"))
+    assert [line.line for line in lines] == list(range(len(lines)))
+    begin, told = lines[0], [line for line in lines if line.at in ("request", "answer")]
+    assert (begin.at, begin.nodes, begin.first) == ("begin", ["n1"], SPAN)
+    assert [line.at for line in told] == ["request", "answer"] * 3
+    whole = lines[-1].at == "end" and lines[-1].lines == len(lines)
     assert whole == (end != "it is killed")
     assert record.recorded(tmp_path).nodes["n1"].until_ns == 0, "that of the proxy before it is not there"
 
