@@ -17,7 +17,10 @@ SPARK = 400 << 20  # bytes of a JVM and its Python workers that have nothing to 
 
 def fits_here(history: Source) -> bool:
     """True if this process shall judge a history, and not Spark."""
-    return isinstance(history, LocalSource) and history.record_count() <= most_records()
+    if not isinstance(history, LocalSource):
+        return False
+    count = history.record_count()
+    return count <= SPARK // RECORD or count <= most_records()  # the memory is looked up for long histories alone
 
 
 def most_records() -> int:

@@ -192,6 +192,16 @@ def test_a_coordinator_that_moved_is_counted_where_a_transaction_was_open(tmp_pa
     assert counts["producer-fenced"] == 0
 
 
+@pytest.mark.parametrize("column", [3, 4])
+def test_a_table_without_the_producer_of_a_row_counts_nothing(tmp_path, column):
+    rows = [["t-0", 0, 0, 7, 0, 2000, "record"], ["t-0", 1, 1, 7, 0, 2001, "ABORT"]]
+    stored(tmp_path, *rows)
+    assert judge_here(tmp_path, story())["occasions"]["leader-moved"] == 1
+    rows[1][column] = None
+    stored(tmp_path, *rows)
+    assert judge_here(tmp_path, story())["occasions"]["leader-moved"] is None
+
+
 @pytest.mark.parametrize(
     ("epochs", "count"),
     [
