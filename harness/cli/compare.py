@@ -28,7 +28,7 @@ def compare(
 ) -> None:
     """What differs between two runs: outcome, versions, findings, rates and settings."""
     from fencepost.harness.memory.rows import row_of
-    from fencepost.harness.report.text import shortened
+    from fencepost.harness.page_text import shortened
     from fencepost.harness.runs.store import find, results_root
     from fencepost.harness.site.comparison import compared
     from fencepost.harness.site.settings import settings_of

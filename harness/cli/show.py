@@ -144,7 +144,7 @@ def _lines(run: Run, data: ReportData, all_incidents: Sequence[Incident]) -> lis
 
 def _incident(data: ReportData, incident: Incident) -> list[Line]:
     """The sentence of its first finding; of the others their numbers and anomalies."""
-    from fencepost.harness.report.text import at
+    from fencepost.harness.page_text import at
 
     first, *others = incident.findings
     head = f"{incident.id:>5}  {at(incident.time, data.origin_ns):>10}  "

@@ -15,8 +15,8 @@ from fencepost.harness.matrix.crossings import CROSSING_STATES, Crossings, uncov
 from fencepost.harness.matrix.factors import VALUES
 from fencepost.harness.matrix.picture import identifier, svg
 from fencepost.harness.matrix.results import STATES, UNEXERCISED, VIOLATED, CellResult
+from fencepost.harness.page_text import for_html
 from fencepost.harness.report.policy import page_policy
-from fencepost.harness.report.text import for_html
 
 _STYLES = (Path(fencepost.harness.report.__file__).parent / "assets" / "report.css", Path(__file__).with_name("matrix.css"))
 

@@ -21,6 +21,7 @@ from fencepost.harness.api.beneath import write_text
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.words import plural
 from fencepost.harness.memory.remembered import Remembered
+from fencepost.harness.page_text import coded, fenced, for_html, for_markdown, number
 from fencepost.harness.report.client_table import Promises, Row
 from fencepost.harness.report.compiled_templates import CompiledTemplates
 from fencepost.harness.report.documents import read
@@ -28,7 +29,6 @@ from fencepost.harness.report.glossary import explained
 from fencepost.harness.report.limits import fitted
 from fencepost.harness.report.model import Page, page
 from fencepost.harness.report.policy import page_policy
-from fencepost.harness.report.text import coded, fenced, for_html, for_markdown, number
 from fencepost.harness.visible_text import visible
 
 __all__ = ["compile_templates", "render", "render_clients"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fencepost.harness.api.words import and_more, plural
+from fencepost.harness.page_text import NOTHING, at
 from fencepost.harness.report import cycle, sequence
 from fencepost.harness.report.broker_lines import BrokerLine
 from fencepost.harness.report.documents import Doc, ReportData
@@ -29,7 +30,6 @@ from fencepost.harness.report.operation_rows import (
     stored_table,
 )
 from fencepost.harness.report.panels import faults
-from fencepost.harness.report.text import NOTHING, at
 from fencepost.harness.report.wall_clock import date_of
 
 _BRIEF, _WHOLE = {"operations": 3, "records": 8}, {"operations": OPERATIONS, "records": RECORDS}

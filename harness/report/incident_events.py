@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from fencepost.harness.api.words import plural
+from fencepost.harness.page_text import at, duration, place, shortened
 from fencepost.harness.report.documents import Doc
 from fencepost.harness.report.incident_brokers import coordinator, leader, partitions, truncations
 from fencepost.harness.report.incident_lines import Lines
@@ -25,7 +26,6 @@ from fencepost.harness.report.incident_material import (
 from fencepost.harness.report.incidents import Incident
 from fencepost.harness.report.panels import faults
 from fencepost.harness.report.record_reads import Read
-from fencepost.harness.report.text import at, duration, place, shortened
 
 MOST_EVENTS = 40
 _SENDS, _ERRORS, _READERS, _DECISIONS, _LEADERS, _TEXT = 6, 6, 6, 4, 6, 260

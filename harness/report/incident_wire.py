@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fencepost.harness.api.run import Run
 from fencepost.harness.api.wire_table import wire_table_of
-from fencepost.harness.report.text import duration
+from fencepost.harness.page_text import duration
 
 BEFORE_NS, AFTER_NS = 500_000_000, 2_500_000_000  # around an accused operation
 HELD_NS = 60_000_000_000  # for which a request may have been held before

@@ -19,8 +19,8 @@ from fencepost.harness.api.beneath import write_text
 from fencepost.harness.api.files import limited
 from fencepost.harness.api.run import Run
 from fencepost.harness.api.values import Property, Verdict
+from fencepost.harness.page_text import shortened
 from fencepost.harness.report.client_table import client_name, few, wilson
-from fencepost.harness.report.text import shortened
 from fencepost.harness.visible_text import visible
 
 

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.api.stored_kinds import MARKERS
 from fencepost.harness.api.words import plural
+from fencepost.harness.page_text import place, record_name, shortened
 from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
 from fencepost.harness.report.records import READ, SENT, Records
-from fencepost.harness.report.text import place, record_name, shortened
 from fencepost.harness.visible_text import visible
 
 MOST_LIVES, PER_FINDING = 600, 24

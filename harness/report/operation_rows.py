@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.harness.api.words import plural
+from fencepost.harness.page_text import NOTHING, at, duration, number, place, record_name, shortened
 from fencepost.harness.report.documents import Doc
 from fencepost.harness.report.incident_events import error_name, flags
 from fencepost.harness.report.incident_material import Marker, Material
 from fencepost.harness.report.incidents import Incident
-from fencepost.harness.report.text import NOTHING, at, duration, number, place, record_name, shortened
 from fencepost.harness.report.wall_clock import date_of
 
 _DIFFER = "differ"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fencepost.harness.page_text import shortened
 from fencepost.harness.report.incident_events import Event
-from fencepost.harness.report.text import shortened
 
 MOST_ARROWS, MOST_NOTES, MOST_LANES = 12, 8, 7
 _GUTTER, _LANE, _ROW, _HEAD, _EDGE = 84.0, 148.0, 30.0, 52.0, 120.0

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fencepost.harness.page_text import duration, number
 from fencepost.harness.report import unseen
 from fencepost.harness.report.documents import NEVER, Ints, Ops, ReportData, writes
 from fencepost.harness.report.records import READ, SENT, Records, by_partition
-from fencepost.harness.report.text import duration, number
 
 OUTCOMES = ("ok", "fail", "info")
 _BINS = 300

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fencepost.harness.api.words import form, plural
+from fencepost.harness.page_text import at, number
 from fencepost.harness.report.documents import ReportData
 from fencepost.harness.report.panels import faults
-from fencepost.harness.report.text import at, number
 
 _NAMED = 3
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fencepost.harness.api.words import plural
-from fencepost.harness.report.text import shortened
+from fencepost.harness.page_text import shortened
 from fencepost.harness.rounds.outcome import State, TestOutcome, outcomes, report_of, sentences, untrusted
 from fencepost.harness.rounds.record import Round
 from fencepost.harness.visible_text import visible

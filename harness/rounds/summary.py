@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fencepost.harness.api.errors import Exit
 from fencepost.harness.api.words import plural
-from fencepost.harness.report.text import fenced, for_markdown, shortened
+from fencepost.harness.page_text import fenced, for_markdown, shortened
 from fencepost.harness.rounds.estimates import in_words
 from fencepost.harness.rounds.outcome import State, TestOutcome, outcomes, report_of, round_exit, sentences, untrusted
 from fencepost.harness.rounds.record import Round, RoundRun

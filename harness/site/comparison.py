@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencepost.harness.memory.rows import RunRow
-from fencepost.harness.report.text import NOTHING
+from fencepost.harness.page_text import NOTHING
 from fencepost.harness.site.entries import Entry, entry_of
 from fencepost.harness.site.histories import shown_number
 from fencepost.harness.site.settings import Settings

@@ -11,7 +11,7 @@ from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.values import Verdict
 from fencepost.harness.memory.known import KnownFindings
 from fencepost.harness.memory.rows import FindingRow, RunRow
-from fencepost.harness.report.text import shortened
+from fencepost.harness.page_text import shortened
 from fencepost.harness.site.round_memory import NOTHING, RoundMemory
 
 TONES = ("bad", "unsure", "none", "shown", "good")  # the gravest first

@@ -18,8 +18,8 @@ from markupsafe import Markup
 import fencepost.harness.report
 from fencepost.harness.api.words import plural
 from fencepost.harness.memory.trends import Trend
+from fencepost.harness.page_text import NOTHING, for_html
 from fencepost.harness.report.policy import page_policy
-from fencepost.harness.report.text import NOTHING, for_html
 from fencepost.harness.site import addresses
 from fencepost.harness.site.addresses import address, filtered, page_of_test
 from fencepost.harness.site.entries import Entry, gravest_first

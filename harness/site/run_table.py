@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fencepost.harness.memory.rows import FindingRow
-from fencepost.harness.report.text import shortened
+from fencepost.harness.page_text import shortened
 from fencepost.harness.site.addresses import address, page_of_test
 from fencepost.harness.site.columns import Texts, packed
 from fencepost.harness.site.entries import Entry, round_label

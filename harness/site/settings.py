@@ -10,7 +10,7 @@ from typing import Any
 
 from fencepost.harness.api.beneath import limited
 from fencepost.harness.api.run import MOST_BYTES, RunFile
-from fencepost.harness.report.text import flat, plain, shortened
+from fencepost.harness.page_text import flat, plain, shortened
 from fencepost.harness.site.columns import Texts
 
 MOST_SETTINGS = 500  # of a run

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.harness.page_text import NOTHING, anchor, at, duration, flat, plain
 from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.paces import Pace, Paces, paces
-from fencepost.harness.report.text import NOTHING, anchor, at, duration, flat, plain
 
 _SHOWN = 6
 

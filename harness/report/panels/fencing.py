@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from fencepost.harness.api.values import Property
+from fencepost.harness.page_text import number
 from fencepost.harness.report.documents import Doc, Ops, ReportData
-from fencepost.harness.report.text import number
 
 PROMISES = "connect-promise"
 _COLUMNS = ("process", "slot", "f", "type", "time", "end", "detail")

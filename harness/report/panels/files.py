@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from fencepost.harness.api.run import RunFile
+from fencepost.harness.page_text import size
 from fencepost.harness.report.beside import FileBeside
 from fencepost.harness.report.documents import ReportData
-from fencepost.harness.report.text import size
 
 _CONTENTS = {
     RunFile.PLAN: "everything that was decided before the run",

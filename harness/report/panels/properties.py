@@ -11,8 +11,8 @@ from typing import Any
 from fencepost.harness.api.promises import place_of
 from fencepost.harness.api.values import Property
 from fencepost.harness.api.words import plural
+from fencepost.harness.page_text import anchor, number
 from fencepost.harness.report.documents import Doc, ReportData
-from fencepost.harness.report.text import anchor, number
 
 _ORDER = [
     word.value

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fencepost.harness.page_text import flat, plain
 from fencepost.harness.report.documents import ReportData
-from fencepost.harness.report.text import flat, plain
 
 
 @dataclass(frozen=True, kw_only=True)

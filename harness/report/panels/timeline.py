@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fencepost.harness.page_text import number, shortened
 from fencepost.harness.report import brokers, unseen
 from fencepost.harness.report.broker_lines import broker_logs
 from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
@@ -22,7 +23,6 @@ from fencepost.harness.report.panels import faults
 from fencepost.harness.report.records import Records, records
 from fencepost.harness.report.sampling import MOST_WINDOWS, Sample, sample
 from fencepost.harness.report.series import OUTCOMES, charts, longest_gap
-from fencepost.harness.report.text import number, shortened
 from fencepost.harness.report.wall_clock import wall_clock
 from fencepost.harness.visible_text import visible
 

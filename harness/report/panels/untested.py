@@ -7,9 +7,9 @@ from typing import Any
 
 from fencepost.harness.api.values import Property
 from fencepost.harness.api.words import plural
+from fencepost.harness.page_text import number, plain
 from fencepost.harness.report.documents import ReportData
 from fencepost.harness.report.panels import faults
-from fencepost.harness.report.text import number, plain
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,9 @@ from fencepost.harness.api.verdict_document import judgement_terms
 from fencepost.harness.api.words import plural
 from fencepost.harness.history.roster import CUT_OFF
 from fencepost.harness.memory.remembered import sentences
+from fencepost.harness.page_text import at, duration, number, plain
 from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.panels import faults
-from fencepost.harness.report.text import at, duration, number, plain
 
 _LOST = {kind.value for kind in (GapKind.MISSING, GapKind.EMPTIED, GapKind.SHORTENED, GapKind.UNREADABLE, GapKind.UNRELIABLE)}
 _LONG = 320  # letters of a reason: of a longer one the page shows the beginning, and folds the whole

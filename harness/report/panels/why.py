@@ -13,9 +13,9 @@ from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.values import Property, Verdict
 from fencepost.harness.api.verdict_document import without_occasion
 from fencepost.harness.api.words import and_more, plural
+from fencepost.harness.page_text import number, plain, shortened
 from fencepost.harness.report.documents import Doc, ReportData
 from fencepost.harness.report.panels.properties import PropertyRow, properties
-from fencepost.harness.report.text import number, plain, shortened
 
 _ALWAYS = ("acks", "idempotence", "transactional", "isolation")  # keys of a contract that are shown whatever their values
 _DECIDING, _SETTINGS, _HELD = 8, 12, 4  # that are shown

@@ -48,6 +48,13 @@ def test_a_check_of_a_short_lawful_history_imports_what_it_uses(tmp_path):
         assert of_these(modules, *libraries, *rooms, "fencepost.checkers", "fencepost.harness.planning") == []
 
 
+def test_rounds_import_no_tables():
+    """Whatever performs a campaign imports them; a part of several at once, too."""
+    program = "import sys, fencepost.harness.rounds.performance\nprint(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert of_these(output.split(), "pandas", "pyarrow", "numpy", "fencepost.harness.report") == []
+
+
 def test_a_list_of_runs_imports_no_tables(tmp_path):
     modules = imported_by("list", "--results", str(tmp_path))
     assert of_these(modules, "pandas", "pyarrow", "numpy", "pyspark", "fencepost.checkers", "fencepost.harness.planning") == []

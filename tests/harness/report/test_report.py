@@ -12,6 +12,7 @@ from support.report_example import edited
 from fencepost.harness.api import HarnessError
 from fencepost.harness.api.run import write_left_behind
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.page_text import coded, duration, shortened
 from fencepost.harness.report import render
 from fencepost.harness.report.documents import ReportData, read
 from fencepost.harness.report.incident_card import short_card
@@ -21,7 +22,6 @@ from fencepost.harness.report.model import page
 from fencepost.harness.report.operation_rows import stored_table
 from fencepost.harness.report.panels import settings, timeline
 from fencepost.harness.report.panels.findings import shares
-from fencepost.harness.report.text import coded, duration, shortened
 from fencepost.harness.visible_text import visible
 
 

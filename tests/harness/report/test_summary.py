@@ -7,8 +7,8 @@ import re
 from support import report_example as example
 
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.page_text import fenced, for_markdown
 from fencepost.harness.report import render
-from fencepost.harness.report.text import fenced, for_markdown
 
 
 def test_the_summary_fits_a_screen(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fencepost.harness.memory.rows import FindingRow, RunRow
-from fencepost.harness.report.text import NOTHING
+from fencepost.harness.page_text import NOTHING
 from fencepost.harness.site.comparison import compared
 
 
