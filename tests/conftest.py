@@ -6,6 +6,7 @@ import gc
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +42,9 @@ UNITS = {
         "e2e/test_histories.py",
         "e2e/test_runs_elsewhere.py",
     ),
+    "runs": ("e2e/test_runs.py",),
     "docker": ("@docker", "clusters/docker/"),
     "ssh": ("@ssh", "clusters/ssh/"),
-    "runs": ("e2e/test_runs.py",),
     "local": ("@local",),
     "kit": ("e2e/test_nemesis_check.py",),
     "other clusters": ("clusters/local/", "clusters/external/", "e2e/"),
@@ -118,6 +119,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: order.index(name) if (name := unit(item.nodeid)) in UNITS else len(order))
 
 
+@cache
 def unit(nodeid: str) -> str:
     """The name of the unit that a test belongs to."""
     file, _, test = nodeid.removeprefix("tests/").partition("::")
@@ -162,6 +164,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             for name in [name for name, tests in units.items() if all(tests.values())]:
                 del units[name]
             super()._reschedule(node)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            """The last of several processes begins with what only computes: the others wait for brokers half of their time."""
+            if len(self.nodes) > 2 and node is self.nodes[-1]:
+                computing = next((name for name in self.workqueue if name not in UNITS), None)
+                if computing is not None:
+                    self.workqueue.move_to_end(computing, last=False)
+            super()._assign_work_unit(node)
 
     sparkless = "not spark" in config.option.markexpr
     config.option.loadscopereorder = False

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,28 +16,22 @@ from support.fencepost_command import (
     JUDGED_HERE,
     SMALL,
     answers,
+    completed,
     fencepost,
     finish,
     processes_of,
+    read_until,
     start,
     until,
     verdict,
+    workload_runs,
 )
 
+from fencepost.harness.api import Outcome
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.history.writer import HistoryWriter
 
 pytestmark = pytest.mark.cluster
-
-
-def committed(run_dir: Path) -> bool:
-    """True if some transaction was recorded as committed."""
-    return any(b'"type":"ok"' in path.read_bytes() for path in (run_dir / "history").glob("c*.jsonl"))
-
-
-def workload_runs(results: Path) -> Path | None:
-    """The run directory, once its workload has committed something."""
-    plans = list(results.glob("*/*/plan.json"))
-    return plans[0].parent if plans and committed(plans[0].parent) else None
 
 
 CAMPAIGN = """
@@ -163,24 +156,24 @@ def test_the_run_directory_is_complete_and_the_brokers_data_is_gone(valid_run):
     assert processes_of(run_dir) == []
 
 
-def test_check_judges_again_from_disk_and_prints_the_document(valid_run, here):
+def test_check_judges_again_from_disk_and_prints_the_document(valid_run, without_spark):
     """The workers' lines alone are enough: the merged files and the verdict are made again."""
     run_dir, _, _ = valid_run
     before = verdict(run_dir)
     for name in ("history.parquet", "faults.parquet", "verdict.json"):
         (run_dir / name).unlink()
-    code, out, _ = here("check", str(run_dir), "--json")
+    code, out, _ = without_spark("check", str(run_dir), "--json")
     document = json.loads(out)
     assert code == 0
     assert document["properties"] == before["properties"]
 
 
-def test_what_it_exports_for_jepsen_is_valid_too(valid_run, here, tmp_path):
+def test_what_it_exports_for_jepsen_is_valid_too(valid_run, without_spark, tmp_path):
     """Aborted transactions that polled and readers at read_uncommitted included."""
     run_dir, _, _ = valid_run
     target = tmp_path / "history.edn"
-    assert here("export", str(run_dir), "--out", str(target))[0] == 0
-    code, out, _ = here("check", str(target), "--json")
+    assert without_spark("export", str(run_dir), "--out", str(target))[0] == 0
+    code, out, _ = without_spark("check", str(target), "--json")
     document = json.loads(out)
     assert (code, document["verdict"]) == (0, "valid"), document["reason"]
     assert answers(document)["poll-skip"] == answers(document)["aborted-read"] == "held"
@@ -209,7 +202,7 @@ def test_the_round_of_the_campaign_names_what_was_found_and_the_report_that_show
     assert "### wrong: against expectation" in (folder / "summary.md").read_text()
 
 
-def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be_judged(here, tmp_path):
+def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be_judged(without_spark, tmp_path):
     """Before, `clean` names it as in use; afterwards nothing but the run itself is left, once `clean` has been called."""
     own = {"TMPDIR": str(tmp_path / "tmp"), "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
     (tmp_path / "tmp").mkdir()
@@ -227,7 +220,7 @@ def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be
     until(lambda: not processes_of(tmp_path))  # those of Spark too, once its JVM has started so far that it sees who is gone
     assert fencepost(tmp_path, "clean", **own)[0] == 0
     assert list((tmp_path / "tmp").glob("fencepost-*-*")) == []
-    code, out, _ = here("check", str(run_dir), "--json")
+    code, out, _ = without_spark("check", str(run_dir), "--json")
     document = json.loads(out)
     assert code == 2
     assert document["verdict"] == "unknown"
@@ -238,7 +231,7 @@ def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be
 def test_ctrl_c_heals_reads_back_and_judges_what_there_is(tmp_path):
     process = start(tmp_path, "run", "--time", "120", *SMALL, program=JUDGED_HERE)
     run_dir = until(lambda: workload_runs(tmp_path))
-    time.sleep(1)
+    until(lambda: completed(run_dir, "txn") >= 60 and completed(run_dir, "poll"))
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)
     assert (run_dir / "verdict.json").exists(), f"{code}: {out}{err}"
@@ -249,6 +242,17 @@ def test_ctrl_c_heals_reads_back_and_judges_what_there_is(tmp_path):
     assert code == 2, "a run that was cut short is no success"
     assert document["counts"]["final_read"] > 0
     assert processes_of(run_dir) == []
+
+
+def test_a_workload_runs_once_a_transaction_is_over_and_not_once_a_client_is_initialised(tmp_path):
+    history = tmp_path / "campaign" / "run" / "history"
+    history.mkdir(parents=True)
+    (history.parent / "plan.json").write_text("{}")
+    writer = HistoryWriter(history / "c0-0.jsonl")
+    for op, f in enumerate(("initialise", "txn")):
+        assert workload_runs(tmp_path) is None
+        writer.complete(Outcome.OK, 0, op, f, None)
+    assert workload_runs(tmp_path) == history.parent
 
 
 def test_ctrl_c_while_the_cluster_starts_ends_it_and_leaves_nothing(tmp_path):
@@ -271,9 +275,10 @@ def test_ctrl_c_while_the_cluster_starts_ends_it_and_leaves_nothing(tmp_path):
 def test_a_signal_to_leave_leaves_at_once_and_leaves_nothing(tmp_path, signals, program):
     process = start(tmp_path, "run", "--time", "120", *SMALL, program=program)
     run_dir = until(lambda: workload_runs(tmp_path))
-    for number in signals:
+    for at, number in enumerate(signals):
+        if at:  # two that are pending at once are one
+            read_until(process, "stopping:")
         process.send_signal(number)
-        time.sleep(0.3)
     code, _, _ = finish(process)
     assert code == 130
     until(lambda: not processes_of(run_dir), 10)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.fencepost_command import FENCEPOST, SMALL, finish, processes_of, until, verdict
+from support.fencepost_command import FENCEPOST, SMALL, finish, processes_of, until, verdict, workload_runs
 
 APART = ("unshare", "-Urpf", "--mount-proc", "--kill-child")  # a PID namespace of its own, as a container has
 ENDED_S = 120.0  # a node in Docker outlives its harness by a lease of 60 s at most
@@ -50,9 +50,7 @@ class Place:
 
     def committed(self) -> Path | None:
         """The run directory, once its workload has committed something."""
-        run = self.run()
-        files = run.glob("history/c*.jsonl") if run else ()
-        return run if any(b'"type":"ok"' in path.read_bytes() for path in files) else None
+        return workload_runs(self.results)
 
     def temporaries(self) -> list[Path]:
         """Our temporary directories."""

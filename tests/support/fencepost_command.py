@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -53,6 +54,28 @@ def verdict(run_dir: Path) -> dict[str, Any]:
 def answers(document: dict[str, Any]) -> dict[str, str]:
     """Each property's answer by name."""
     return {entry["name"]: entry["verdict"] for entry in document["properties"]}
+
+
+def completed(run_dir: Path, f: str) -> int:
+    """How many operations of a kind have been done, by the workers' lines. Clients are initialised before the workload begins."""
+    done = re.compile(rb'"type":"ok","process":\d+,"op":\d+,"f":"%b"' % f.encode())
+    return sum(len(done.findall(path.read_bytes())) for path in (run_dir / "history").glob("c*.jsonl"))
+
+
+def workload_runs(results: Path) -> Path | None:
+    """The run directory, once its workload has committed something."""
+    plans = list(results.glob("*/*/plan.json"))
+    return plans[0].parent if plans and completed(plans[0].parent, "txn") else None
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> None:
+    """Read the standard output until a line has these words."""
+    assert process.stdout is not None
+    seen = ""
+    while words not in seen:
+        line = process.stdout.readline()
+        assert line, f"{words!r} never came: {seen}"
+        seen += line
 
 
 def until(what: Callable[[], Any], within_s: float = 90.0) -> Any:

@@ -15,7 +15,7 @@ from fencepost.checkers.graph.span_search import search_span
 from fencepost.checkers.graph.walks import BestCycle
 from fencepost.checkers.model.values import NONE
 
-N = 400
+N = 200
 PER_SIZE = 40  # work for each operation and edge, at most, beside what does not grow
 BY_NAME = {layer.name: layer for layer in LAYERS}
 
