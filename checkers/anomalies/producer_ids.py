@@ -6,8 +6,10 @@ The docstring is the definition of the anomaly.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.dataset as ds
 
 from fencepost.checkers.api import run_check
@@ -15,7 +17,6 @@ from fencepost.checkers.contract.common_rules import UNLESS_IDEMPOTENT
 from fencepost.checkers.contract.needs import LOGS, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
-from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.coordinator_log import coordinator_log
@@ -37,32 +38,41 @@ def shared_ids(run: RunView) -> Found:
     logs = run.shared(stored_logs)
     assert isinstance(logs, StoredLogs)
     owners, places = _owners(run, logs)
-    counts = owners.groupby("producer_id")["owner"].nunique()
-    wrong = owners[owners["producer_id"].isin(counts.index[counts > 1])].sort_values(["producer_id", "owner"])
-    several = wrong.groupby("producer_id")["owner"].agg(lambda names: enumeration(sorted(set(names))))
-    rows = places.take(wrong["at"].to_numpy(dtype=np.int64))
-    sentences = [f"Producer id {producer} belongs to {several[producer]}" for producer in wrong["producer_id"].astype(np.int64)]
-    return Found(len(counts), rows, sentences, lacking=logs.unless_packed(NO_PRODUCERS))
+    wrong = {producer: dict(sorted(owners[producer].items())) for producer in sorted(owners) if len(owners[producer]) > 1}
+    rows = places.take(np.array([at for first in wrong.values() for at in first.values()], dtype=np.int64))
+    sentences = [f"Producer id {producer} belongs to {enumeration([*first])}" for producer, first in wrong.items() for _ in first]
+    return Found(len(owners), rows, sentences, lacking=logs.unless_packed(NO_PRODUCERS))
 
 
-def _owners(run: RunView, logs: StoredLogs) -> tuple[pd.DataFrame, StoredRows]:
-    """Producer ids, each with the words for an owner of it and the position of its first row; and the rows."""
-    written, rows, transactional = _writers(run, logs)
+def _owners(run: RunView, logs: StoredLogs) -> tuple[dict[int, dict[str, int]], StoredRows]:
+    """Producer ids, each with the words for its owners and the position of the first row of each; and the rows."""
+    owners: dict[int, dict[str, int]] = {}
+    written, rows = _writers(run, logs)
     states = run.shared(coordinator_log).states
-    given = pd.DataFrame({"producer_id": states.producer_id, "ident": states.ident, "at": np.arange(len(states)) + len(rows)})
-    given = given[given["producer_id"] >= 0].drop_duplicates(["producer_id", "ident"])
-    given["owner"] = [f"transactional id {states.names[ident]}" for ident in given["ident"]]
-    both = joined([rows, replace(states.rows, producer_id=states.producer_id)])
-    unnamed = written["transactional_id"].isna()
-    several = written["transactional_id"].isin(with_unnamed_producers(states.names, written["transactional_id"]))
-    named = written[~unnamed & ~several].assign(owner="transactional id " + written["transactional_id"].astype(str))
-    apart = written[unnamed & ~transactional].assign(owner="process " + written["process"].astype(str))
-    columns = ["producer_id", "owner", "at"]
-    return pd.concat([part[columns] for part in (given, named, apart)]).drop_duplicates(columns[:2]), both
+    given = np.flatnonzero(states.producer_id >= 0)
+    given = given[_first_of_pairs(states.producer_id[given], states.ident[given])]
+    for at, producer, ident in zip(given.tolist(), states.producer_id[given].tolist(), states.ident[given].tolist(), strict=True):
+        owners.setdefault(producer, {}).setdefault(f"transactional id {states.names[ident]}", at + len(rows))
+    several = with_unnamed_producers(states.names, [writer.transactional_id for writer in written])
+    for at, writer in enumerate(written):
+        if writer.transactional_id is not None and writer.transactional_id not in several:
+            owners.setdefault(writer.producer_id, {}).setdefault(f"transactional id {writer.transactional_id}", at)
+        elif writer.transactional_id is None and not writer.transactional:
+            owners.setdefault(writer.producer_id, {}).setdefault(f"process {writer.process}", at)
+    return owners, joined([rows, replace(states.rows, producer_id=states.producer_id)])
 
 
-def _writers(run: RunView, logs: StoredLogs) -> tuple[pd.DataFrame, StoredRows, pd.Series]:
-    """Processes of this run that wrote with a producer id, the first row of each pair, and whether it was in a transaction.
+class _Writer(NamedTuple):
+    """A process of this run, and a producer id that it wrote with; whether its first record with that was in a transaction."""
+
+    producer_id: int
+    process: int
+    transactional_id: str | None
+    transactional: bool
+
+
+def _writers(run: RunView, logs: StoredLogs) -> tuple[list[_Writer], StoredRows]:
+    """Processes of this run that wrote with a producer id, and the first row of each pair.
 
     A record counts where it was sent to: programs and connectors copy records to other topics, with their identities.
     """
@@ -71,12 +81,12 @@ def _writers(run: RunView, logs: StoredLogs) -> tuple[pd.DataFrame, StoredRows, 
     op = operations_of(run, rows.v)
     rows, op = rows.take(op != NONE), op[op != NONE]
     process = run.overview.process[run.overview.at(op)].astype(np.int64) if len(op) else np.empty(0, dtype=np.int64)
-    names = _transactional_ids(run, op)
-    owner = process * (len(names.categories) + 1) + names.codes
-    first = _first_of_pairs(rows.producer_id, owner)
-    rows, process, known = rows.take(first), process[first], names[first].astype(object)
-    columns = {"producer_id": rows.producer_id, "process": process, "transactional_id": known, "at": np.arange(len(rows))}
-    return pd.DataFrame(columns), rows, pd.Series(rows.transactional)
+    names, codes = _transactional_ids(run, op)
+    first = _first_of_pairs(rows.producer_id, process * (len(names) + 1) + codes)
+    rows = rows.take(first)
+    ids = [None if code == NONE else names[code] for code in codes[first].tolist()]
+    columns = (rows.producer_id.tolist(), process[first].tolist(), ids, rows.transactional.tolist())
+    return [_Writer(*values) for values in zip(*columns, strict=True)], rows
 
 
 def _first_of_pairs(one: Ints, other: Ints) -> Ints:
@@ -87,11 +97,16 @@ def _first_of_pairs(one: Ints, other: Ints) -> Ints:
     return order[first]
 
 
-def _transactional_ids(run: RunView, op: Ints) -> pd.Categorical:
-    """The transactional id of each of some operations (history indices), where the history says it."""
+def _transactional_ids(run: RunView, op: Ints) -> tuple[list[str], Ints]:
+    """Transactional ids, and the position among them of that of each of some operations (history indices); NONE: not said."""
     table = run.history.select(("index", "transactional_id"), ds.field("transactional_id").is_valid())
-    known = table["transactional_id"].dictionary_encode().to_pandas()
-    return pd.Categorical(known.set_axis(table["index"].to_numpy()).reindex(op))
+    coded = table["transactional_id"].cast(pa.string()).combine_chunks().dictionary_encode()
+    index, codes = table["index"].to_numpy(), coded.indices.to_numpy().astype(np.int64)
+    if not len(index):
+        return [], np.full(len(op), NONE, dtype=np.int64)
+    order = np.argsort(index, kind="stable")
+    at = order[np.minimum(np.searchsorted(index[order], op), len(index) - 1)]
+    return coded.dictionary.to_pylist(), np.where(index[at] == op, codes[at], NONE)
 
 
 @run_check(
