@@ -95,10 +95,15 @@ def judge(
     document["weakened"] += filter(None, [questions_ended(view), present.note])
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
-    document["checker"] = {"spark": version("pyspark"), "master": view.master}
+    document["checker"] = {"spark": _spark_version(), "master": view.master}
     view.forget()
     _write_anomalies(run, judged)
     return document
+
+
+@cache
+def _spark_version() -> str:
+    return version("pyspark")
 
 
 def _local_session() -> SparkSession:

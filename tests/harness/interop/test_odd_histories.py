@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+from functools import cache
 
 import pytest
 from support.jepsen_example import DATA, Adopted, adopted
@@ -17,6 +18,17 @@ from fencepost.harness.history.run_directory import open_run
 QUEUE = (DATA / "queue.edn").read_text()
 INVOKE = "{:type :invoke, :f :txn, :value [[:send 0 1] [:poll]], :time 10, :process 0, :index 0}\n"
 OK = "{:type :ok, :f :txn, :value [[:send 0 [0 1]] [:poll {0 [[0 1]]}]], :time 20, :process 0, :index 1}\n"
+
+
+@pytest.fixture(scope="module")
+def verdict_on(tmp_path_factory):
+    """The verdict's document on a text; each is judged once."""
+
+    @cache
+    def judged(text, block=8 << 20):
+        return judge(open_run(adopted(text, tmp_path_factory.mktemp("judged"), block=block).dir), here=True)
+
+    return judged
 
 
 def plan(history):
@@ -181,7 +193,7 @@ LEFT = {
 
 @pytest.mark.parametrize("form", ["lines", "vector", "json"])
 @pytest.mark.parametrize(("lines", "why"), LEFT.values(), ids=LEFT)
-def test_lost_lines_that_indexes_and_times_show_violate_nothing(tmp_path, lines, why, form):
+def test_lost_lines_that_indexes_and_times_show_violate_nothing(tmp_path, verdict_on, lines, why, form):
     """The whole history is lawful; without these lines a record would be of no producer, or read before it was sent."""
     from fencepost.harness.interop.jepsen import edn
 
@@ -193,7 +205,7 @@ def test_lost_lines_that_indexes_and_times_show_violate_nothing(tmp_path, lines,
             return "".join(json.dumps(edn.read(line)) + "\n" for line in lines)
         return "[" + "".join(lines) + "]" if form == "vector" else "".join(lines)
 
-    whole = judge(open_run(adopted(written(SENT), tmp_path, "whole").dir), here=True)
+    whole = verdict_on(written(SENT))
     assert (whole["verdict"], whole["gaps"]) == ("valid", [])
     history = adopted(written(lines), tmp_path, "lacking")
     assert any(why in gap.why or (form == "json" and "not understood" in gap.why) for gap in history.damage), history.damage
@@ -229,10 +241,10 @@ def dear(name, *case):
         if (what, key) != CLOCK
     ],
 )
-def test_lines_that_do_not_follow_one_another_in_their_process_violate_nothing(tmp_path, what, lacking, block):
+def test_lines_that_do_not_follow_one_another_in_their_process_violate_nothing(tmp_path, verdict_on, what, lacking, block):
     """A doubled poll looks as if its consumer had gone back, and a clock that was set back as if reads came before writes."""
     whole, damaged = (re.sub(f", :{lacking} [0-9]+", "", "".join(lines)) for lines in (ORDERED, OUT_OF_ORDER[what]))
-    assert judge(open_run(adopted(whole, tmp_path, "whole", block=block).dir), here=True)["verdict"] == "valid"
+    assert verdict_on(whole, block)["verdict"] == "valid"
     run = open_run(adopted(damaged, tmp_path, "damaged", block=block).dir)
     assert any("does not follow" in gap.why for gap in run.gaps), run.gaps
     assert judge(run, here=True)["verdict"] == "unknown"
