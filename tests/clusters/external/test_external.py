@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from support.external_kafka import FOREIGN, FOREIGN_GROUP, PASSWORD, PREFIX, USER, started
-from support.fencepost_command import finish, only_run, processes_of, start, until, verdict
+from support.fencepost_command import JUDGED_HERE, finish, only_run, processes_of, start, until, verdict
 
 from fencepost.clusters.external.provider import External
 from fencepost.clusters.local.init import descendants
@@ -95,7 +95,7 @@ def write_campaign(directory: Path, options: dict, time_s: int) -> Path:
 def run(somebodys, tmp_path_factory):
     """A run of some seconds, judged: its directory and everything the command said."""
     place = tmp_path_factory.mktemp("theirs")
-    process = start(place / "results", "campaign", str(write_campaign(place, somebodys.options(), 6)))
+    process = start(place / "results", "campaign", str(write_campaign(place, somebodys.options(), 4)))
     with Watched(process.pid) as watched:
         code, out, err = finish(process)
     assert code == 0, out + err
@@ -232,7 +232,7 @@ def test_topics_of_a_run_that_was_killed_inside_are_named(somebodys, tmp_path):
 def in_the_middle(somebodys, tmp_path):
     """A harness in the middle of its workload, with a frozen client and its topic on the cluster; and its run directory."""
     results = tmp_path / "results"
-    harness = start(results, "campaign", str(write_campaign(tmp_path, somebodys.options(), 60)))
+    harness = start(results, "campaign", str(write_campaign(tmp_path, somebodys.options(), 60)), program=JUDGED_HERE)
     run_dir = until(lambda: next((path.parents[1] for path in results.glob("*/*/history/faults.jsonl")), None))
     until(lambda: (run_dir / "history" / "faults.jsonl").stat().st_size)
     os.kill(until(lambda: process_of(run_dir, "fencepost.harness.perform.worker")), signal.SIGSTOP)

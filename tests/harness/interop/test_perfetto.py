@@ -97,9 +97,15 @@ def run_of(folder, rows, faults=(), **verdict):
 # --------------------------------------------------------------------------------------------------
 # Stories
 # --------------------------------------------------------------------------------------------------
-def test_operations_are_slices_in_threads_of_their_nodes(tmp_path):
-    folder = report_example.torn(tmp_path / "torn")
-    document = trace_of(folder)
+@pytest.fixture(scope="module")
+def torn(tmp_path_factory):
+    """The torn run's directory, and its trace, which no test changes."""
+    folder = report_example.torn(tmp_path_factory.mktemp("torn"))
+    return folder, trace_of(folder)
+
+
+def test_operations_are_slices_in_threads_of_their_nodes(torn):
+    folder, document = torn
     history = pq.read_table(folder / "history.parquet").to_pylist()
     slices = [event for event in events(document, "X") if event["cat"] != "fault"]
     assert len(slices) == len(history)
@@ -113,8 +119,8 @@ def test_operations_are_slices_in_threads_of_their_nodes(tmp_path):
     assert any(event["name"] == "txn commit (info)" for event in slices)
 
 
-def test_faults_are_slices_on_the_tracks_of_the_brokers_they_struck(tmp_path):
-    document = trace_of(report_example.torn(tmp_path / "torn"))
+def test_faults_are_slices_on_the_tracks_of_the_brokers_they_struck(torn):
+    _, document = torn
     processes = names(document, "process")
     where = [(event["name"], processes[event["pid"]]) for event in events(document, "X", cat="fault")]
     assert where == [("cut-clients", "faults"), ("cut-clients", "n1")] * 2 + [("pause", "faults"), ("pause", "n2")]
@@ -123,15 +129,15 @@ def test_faults_are_slices_on_the_tracks_of_the_brokers_they_struck(tmp_path):
     assert first["args"]["effective"] is True
 
 
-def test_processes_stand_in_an_order_brokers_before_clients(tmp_path):
-    document = trace_of(report_example.torn(tmp_path / "torn"))
+def test_processes_stand_in_an_order_brokers_before_clients(torn):
+    _, document = torn
     processes = names(document, "process")
     placed = sorted(events(document, "M", name="process_sort_index"), key=lambda event: event["args"]["sort_index"])
     assert [processes[event["pid"]] for event in placed] == [RUN, "faults", "n1", "n2", *(f"c{n}" for n in range(13)), "harness"]
 
 
-def test_findings_are_instants(tmp_path):
-    document = trace_of(report_example.torn(tmp_path / "torn"))
+def test_findings_are_instants(torn, tmp_path):
+    _, document = torn
     found = events(document, "i", cat="finding")
     assert [event["args"]["id"] for event in found] == [1, 2, 3]
     assert {event["name"] for event in found} == {"torn-transaction"}
@@ -140,8 +146,8 @@ def test_findings_are_instants(tmp_path):
     assert len(permitted) == 8
 
 
-def test_errors_are_instants_in_their_operation(tmp_path):
-    document = trace_of(report_example.torn(tmp_path / "torn"))
+def test_errors_are_instants_in_their_operation(torn):
+    _, document = torn
     timed_out = events(document, "i", cat="error", name="commit: _TIMED_OUT")
     assert timed_out
     assert all(event["args"]["retriable"] for event in timed_out)
