@@ -14,6 +14,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from html.parser import HTMLParser
 from itertools import count
 from pathlib import Path
@@ -30,35 +31,51 @@ POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy".*?>')
 EMPTY = "about:blank"
 KEPT = "localStorage.length + sessionStorage.length"
 # A test's script that takes time leaves its promise in `playing`.
-AFTER_THE_SCRIPTS = (
-    "Promise.resolve(window.playing)"
-    ".then(() => new Promise(done => setTimeout(() => setTimeout(() => done(document.documentElement.outerHTML)))))"
-)
+AFTER_THE_SCRIPTS = "Promise.resolve(window.playing).then(() => new Promise(done => setTimeout(() => setTimeout(() => done()))))"
+PAGE_THEN = f"{AFTER_THE_SCRIPTS}.then(() => document.documentElement.outerHTML)"
 
 
-class Dom(HTMLParser):
-    """Elements with their attributes and text, as the browser gave them back."""
+class Dom:
+    """A page as the browser gave it back; it is parsed for who looks at its elements. answer: what was played came to."""
 
-    def __init__(self, html: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.answer: Any = None  # what was played came to
-        self._open, self._texts = "", defaultdict[str, list[str]](list)
-        self.feed(html)
-        self.text = {name: "".join(texts) for name, texts in self._texts.items()}
+    def __init__(self, html: str, answer: Any = None) -> None:
+        self._html, self.answer = html, answer
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self._open = dict(attrs).get("id") or self._open
+    @cached_property
+    def _parsed(self) -> _Elements:
+        parser = _Elements()
+        parser.feed(self._html)
+        return parser
 
-    def handle_data(self, data: str) -> None:
-        self._texts[self._open].append(data)
+    @property
+    def elements(self) -> list[tuple[str, dict[str, str | None]]]:
+        """Names of elements with their attributes."""
+        return self._parsed.elements
+
+    @cached_property
+    def text(self) -> dict[str, str]:
+        """The text from each element with an id to the next."""
+        return {name: "".join(texts) for name, texts in self._parsed.texts.items()}
 
     def named(self, name: str) -> dict[str, str | None]:
         return next(attrs for _, attrs in self.elements if attrs.get("id") == name)
 
     def count(self, tag: str) -> int:
         return sum(name == tag for name, _ in self.elements)
+
+
+class _Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self._open, self.texts = "", defaultdict[str, list[str]](list)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._open = dict(attrs).get("id") or self._open
+
+    def handle_data(self, data: str) -> None:
+        self.texts[self._open].append(data)
 
 
 def acted(report: Path, script: str) -> Path:
@@ -122,8 +139,7 @@ class Browser:
         self._go(path.as_uri() + fragment)
         self._evaluated(AFTER_THE_SCRIPTS)
         answer = self._evaluated(play) if play else None
-        dom = Dom(self._evaluated(AFTER_THE_SCRIPTS))
-        dom.answer = answer
+        dom = Dom(self._evaluated(PAGE_THEN), answer)
         assert self._evaluated(KEPT) == 0, "the page keeps something for the next one: each needs a browser context of its own"
         return dom
 
