@@ -157,9 +157,9 @@ final class Journal {
             }
             lines.flush();
             return null;
-        } catch (IOException | RuntimeException | OutOfMemoryError error) {
+        } catch (IOException | RuntimeException | Error error) { // whatever it is: who waits for lines must not wait for ever
             lines.cut();
-            return String.valueOf(error.getMessage());
+            return error.getMessage() == null ? error.toString() : error.getMessage();
         }
     }
 
@@ -167,7 +167,7 @@ final class Journal {
         if (why != null) {
             end(why);
         } else if (segments != null && !some.isEmpty() && trouble == null) {
-            segments.mark(done + some.size(), lines.count(), lines.size());
+            mark(done + some.size());
         }
         done += some.size();
         for (Event event : some) {
@@ -175,6 +175,14 @@ final class Journal {
             messages -= event.kind() == Event.LINE ? 0 : 1;
         }
         notifyAll();
+    }
+
+    private void mark(long last) {
+        try {
+            segments.mark(last, lines.count(), lines.size());
+        } catch (InternalError error) {
+            return; // the disk has no room after all: these lines would be made once more
+        }
     }
 
     /** Writes the last line, once. What would be recorded later has to wait, and its message with it, until the process has ended. */
