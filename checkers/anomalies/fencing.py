@@ -13,9 +13,9 @@ import numpy as np
 
 from fencepost.checkers.api import partition_check, run_check
 from fencepost.checkers.contract.common_rules import (
-    ABORTED_IN_PART,
     COMPACTED,
     COORDINATOR_CUT_OFF,
+    HIDDEN_IN_PART,
     RETAINED,
     UNLESS_PRODUCER,
     UNLESS_TRANSACTIONAL,
@@ -261,7 +261,7 @@ def _sift_false(rows: Rows, run: RunView) -> Sifted:
         COMPACTED,
         RETAINED,
         *cut_off("the marker of a committed transaction may be gone"),
-        ABORTED_IN_PART,
+        HIDDEN_IN_PART,
         *COORDINATOR_CUT_OFF,
         Rule(FORBIDDEN, "a commit that returned ok has committed (KIP-98)"),
     ),

@@ -9,7 +9,7 @@ import numpy as np
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_occasions import LEADERS
-from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, UNLESS_PRODUCER, cut_off
+from fencepost.checkers.contract.common_rules import COMPACTED, HIDDEN_IN_PART, RETAINED, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import FINAL, LEVELS, OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, READS, Rule
 from fencepost.checkers.model.arrays import Bools, Ints
@@ -94,7 +94,7 @@ def _sift_lost(rows: Rows, run: RunView) -> Sifted:
             unless=READS,
         ),
         *cut_off("acknowledged records may be lost"),
-        ABORTED_IN_PART,
+        HIDDEN_IN_PART,
         Rule(
             FORBIDDEN,
             "acks=all waits for every in-sync replica; with min.insync.replicas=1 that may be the leader alone, but only an "

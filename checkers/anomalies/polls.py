@@ -15,7 +15,7 @@ from fencepost.checkers.anomalies.consecutive_reads import MOST_MISSING, Consecu
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.attribution import Attribution
 from fencepost.checkers.contract.common_occasions import READING, READING_PAST_ABORTS
-from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, TRUNCATED, UNLESS_PRODUCER
+from fencepost.checkers.contract.common_rules import COMPACTED, PASSED_IN_PART, RETAINED, TRUNCATED, UNLESS_PRODUCER
 from fencepost.checkers.contract.needs import ACROSS, INSIDE
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Bools
@@ -135,7 +135,7 @@ def _two(text: FindingText, first: int, last: int) -> str:
     together=True,
     occasions=READING_PAST_ABORTS,
     promise=COMPLETE,
-    rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
+    rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, PASSED_IN_PART, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
     evidence=ACROSS,
     damages=(SKIP_BETWEEN,),
     explain=_explain_skip,
@@ -176,7 +176,7 @@ def poll_skip(log: PartitionLog) -> CheckResult:
     together=True,
     occasions=READING_PAST_ABORTS,
     promise=COMPLETE,
-    rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, ABORTED_IN_PART, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
+    rules=(UNLESS_PRODUCER, COMPACTED, RETAINED, *TRUNCATED, PASSED_IN_PART, _SUBSCRIBED, Rule(FORBIDDEN, _IN_ORDER)),
     evidence=INSIDE,
     damages=(SKIP_INSIDE,),
     explain=_explain_skip,

@@ -9,10 +9,10 @@ import numpy as np
 
 from fencepost.checkers.api import partition_check
 from fencepost.checkers.contract.common_rules import (
-    ABORTED_IN_PART,
     COMPACTED,
     COORDINATOR_CUT_OFF,
     G1,
+    HIDDEN_IN_PART,
     RETAINED,
     UNLESS_PRODUCER,
     UNLESS_TRANSACTIONAL,
@@ -309,7 +309,7 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
         COMPACTED,
         RETAINED,
         *cut_off("of a transaction over several partitions one may lose records, or the marker that shows them"),
-        ABORTED_IN_PART,
+        HIDDEN_IN_PART,
         Rule(FORBIDDEN, _ATOMIC, {"final_read": "false"}),
         Rule(FORBIDDEN, _ATOMIC, essential=True),
     ),

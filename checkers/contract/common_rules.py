@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, INAPPLICABLE, READS, Rule
+from dataclasses import replace
+
+from fencepost.checkers.contract.rules import ALLOWED, COMMITTED_READS, DELETIONS, INAPPLICABLE, READS, UNCOMMITTED_READS, Rule
 
 COMPACTED = Rule(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
 """Rule: not judged on topics with compaction."""
@@ -90,6 +92,14 @@ def _aborted_in_part(**when: str) -> Rule:
 COORDINATOR_CUT_OFF = _coordinator_cut_off(transactional="true")
 ABORTED_IN_PART = _aborted_in_part(transactional="true")
 """Rule: allowed where operators abort open transactions on single partitions (KIP-664)."""
+HIDDEN_IN_PART = replace(
+    ABORTED_IN_PART,
+    reason=f"{ABORTED_IN_PART.reason}: their records stay in the log, where read_uncommitted gets them",
+    unless=UNCOMMITTED_READS,
+)
+"""Rule: the same, of records that are missing at read_committed alone."""
+PASSED_IN_PART = replace(ABORTED_IN_PART, unless=COMMITTED_READS)
+"""Rule: the same, of records that no read_committed reader got: what is aborted nobody gets, and what is not everybody does."""
 DECISIONS_CUT_OFF, DECISIONS_ABORTED_IN_PART = _coordinator_cut_off(), _aborted_in_part()  # behind `UNLESS_DECIDED`
 MARKERS_DELETED = Rule(
     ALLOWED,

@@ -10,14 +10,26 @@ from typing import Any
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.contract.needs import Needs
-from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FINAL_READS, FORBIDDEN, INAPPLICABLE, READS, SENTENCE, Rule
+from fencepost.checkers.contract.rules import (
+    ALLOWED,
+    COMMITTED_READS,
+    DELETIONS,
+    FINAL_READS,
+    FORBIDDEN,
+    INAPPLICABLE,
+    READS,
+    SENTENCE,
+    UNCOMMITTED_READS,
+    Rule,
+)
 from fencepost.checkers.model.planted import PlantedDamage
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.contract_layers import allowed_values, canonical
 from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.occasions import OCCASIONS, Occasion
 
-JUDGED, UNLESS = (FORBIDDEN, ALLOWED, INAPPLICABLE), (READS, FINAL_READS, DELETIONS, SENTENCE)
+JUDGED = (FORBIDDEN, ALLOWED, INAPPLICABLE)
+UNLESS = (READS, FINAL_READS, COMMITTED_READS, UNCOMMITTED_READS, DELETIONS, SENTENCE)
 SCOPES = {"partition": "log", "run": "run"}
 STEPS = {
     "sift": "(rows, run)",

@@ -24,6 +24,8 @@ conditions hold under the run's contract decides. A condition names a key of the
 * *to be exercised*: a run that compared nothing for it is *unknown*.
 * *(unless reads show it)*, *(unless final reads show it)*: where what readers got, or the final reads, shows a finding by
   itself, the next rule without such words decides about it; likewise for deletions of topics.
+  *(unless read_uncommitted final reads show it)*: where a record is missing there, too. *(unless read_committed reads show it)*:
+  where such a reader got the record that is missing.
 * *Occasions*: a property that held while none of these occurred is *held without occasion* ([occasions.md](occasions.md)).
 * *Evidence*: the parts of a run's record without which *held* becomes *unknown*, and those without which a finding is not
   believed. Their names are in the table below.

@@ -7,7 +7,16 @@ import pytest
 from support.histories import COMMITTED, UNCOMMITTED, History, answer, violated
 from support.installed import INSTALLED, rule_of, rule_of_evidence
 
-from fencepost.checkers.contract.rules import ALLOWED, DELETIONS, FORBIDDEN, INAPPLICABLE, SENTENCE, full_contract
+from fencepost.checkers.contract.rules import (
+    ALLOWED,
+    COMMITTED_READS,
+    DELETIONS,
+    FORBIDDEN,
+    INAPPLICABLE,
+    SENTENCE,
+    UNCOMMITTED_READS,
+    full_contract,
+)
 from fencepost.checkers.model.findings import Finding, FindingRecord
 
 READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}
@@ -35,6 +44,7 @@ ABORTED = {
     *("lost-write", "torn-transaction", "false-ack", "lso-overrun", "misreported-transaction", "poll-skip", "int-poll-skip"),
 }
 UNCLEAN = {"unclean_leader_election": "true"}
+OPERATOR = {"operator_aborts": "open"}
 PLAIN = {"transactional": "false"}
 CHAINS = {"reprocessed", "unprocessed", "torn-offset", "offset-regression", "double-ownership"}
 TRANSACTIONS = {"transactional": "true", "isolation": "read_committed"}
@@ -60,11 +70,11 @@ TABLE = [
     ({"producer_expiry": "1000"}, PLAIN, NUMBERED - {"producer-id-reuse", "sequence-reuse"}),
     ({"power_failures": "one replica", "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
     ({"power_failures": "one replica", "min_insync_replicas": "2"}, TRANSACTIONS, set()),
-    ({"operator_aborts": "open"}, PLAIN, set()),
-    ({"operator_aborts": "open"}, TRANSACTIONS, ABORTED),
-    ({"operator_aborts": "open"}, MEMBERS, ABORTED | {"unprocessed", "torn-offset"}),
+    (OPERATOR, PLAIN, set()),
+    (OPERATOR, TRANSACTIONS, ABORTED),
+    (OPERATOR, MEMBERS, ABORTED | {"unprocessed", "torn-offset"}),
     (
-        {"operator_aborts": "open"},
+        OPERATOR,
         PROGRAM,
         ABORTED | {"unprocessed", "torn-state", "store-divergence", "wrong-state"},
     ),
@@ -111,6 +121,8 @@ def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(sett
         (UNCLEAN, PLAIN, {"inconsistent-offset", "duplicate", "order-inversion"}),
         (UNCLEAN, TRANSACTIONS, {"inconsistent-offset", "duplicate", "order-inversion"}),
         ({**UNCLEAN, "idempotence": "false"}, PLAIN, {"inconsistent-offset"}),
+        (OPERATOR, TRANSACTIONS, {"lost-write", "torn-transaction", "false-ack", "poll-skip", "int-poll-skip"}),
+        ({**OPERATOR, **UNCLEAN}, TRANSACTIONS, {"inconsistent-offset", "duplicate", "order-inversion"}),
     ],
     ids=in_words,
 )
@@ -122,7 +134,7 @@ def test_evidence_that_a_setting_leaves_intact_stands_against_its_permission(set
 
 def test_every_condition_on_evidence_is_one_that_can_be_looked_for():
     rules = [(name, rule.unless) for name, check in INSTALLED.items() for rule in check.rules]
-    bound = {name for name, unless in rules if unless not in ("", DELETIONS, SENTENCE)}
+    bound = {name for name, unless in rules if unless not in ("", COMMITTED_READS, UNCOMMITTED_READS, DELETIONS, SENTENCE)}
     assert bound == {name for name, check in INSTALLED.items() if check.shown_by}
     assert {name for name, unless in rules if unless == SENTENCE} == {
         name for name, check in INSTALLED.items() if check.undoubted
@@ -210,6 +222,56 @@ def test_an_unclean_election_excuses_nothing_that_the_final_reads_show_of_one_lo
     document = judged(h, UNCLEAN)
     assert violated(document) == ["duplicate", "inconsistent-offset", "order-inversion"]
     assert answer(document, "duplicate")["contract"].startswith("transactional producers append a retry only once")
+
+
+def aborted_in_part():
+    """A transaction of which an operator aborted the record in t-1, and the next one of its producer."""
+    h = History()
+    h.txn(0, {"t-0": [5], "t-1": [3]})
+    h.txn(0, {"t-0": [7], "t-1": [6]})
+    return h
+
+
+def test_an_operator_aborts_what_stays_in_the_log(judged):
+    h = aborted_in_part()
+    h.final({"t-0": [5, 7], "t-1": [6]}, {"t-0": [5, 7], "t-1": [3, 6]})
+    document = judged(h, OPERATOR)
+    assert (violated(document), allowed(document)) == ([], {"lost-write", "torn-transaction"})
+
+
+def test_an_operators_abort_explains_no_record_that_the_log_does_not_hold(judged):
+    h = aborted_in_part()
+    h.final({"t-0": [5, 7], "t-1": [6]})
+    document = judged(h, OPERATOR)
+    assert (violated(document), allowed(document)) == (["lost-write", "torn-transaction"], set())
+
+
+def test_a_transaction_that_an_operator_aborted_everywhere_is_in_the_log_as_a_whole(judged):
+    h = aborted_in_part()
+    h.final({"t-0": [7], "t-1": [6]}, {"t-0": [5, 7], "t-1": [3, 6]})
+    document = judged(h, OPERATOR)
+    assert (violated(document), allowed(document)) == ([], {"false-ack"})
+    h = aborted_in_part()
+    h.final({"t-0": [7], "t-1": [6]}, {"t-0": [5, 7], "t-1": [6]})
+    assert violated(judged(h, OPERATOR)) == ["false-ack"]
+
+
+@pytest.mark.parametrize(("level", "expected"), [(COMMITTED, ["poll-skip"]), (UNCOMMITTED, [])])
+def test_an_operators_abort_explains_no_skip_of_a_record_that_others_got_at_read_committed(judged, level, expected):
+    h = History()
+    h.txn(0, {"t-0": [5, 7, 9]})
+    h.poll(1, {"t-0": [5, 7, 9]}, level)
+    h.poll(2, {"t-0": [5]})
+    h.poll(2, {"t-0": [9]})
+    assert violated(judged(h, {**OPERATOR, "final_read": "false"})) == expected
+
+
+def test_where_nobody_read_the_whole_log_an_operators_abort_may_explain_what_is_missing(judged):
+    h = aborted_in_part()
+    h.poll(90, {"t-0": [5, 7], "t-1": [6]}, final=True, role="final")
+    h.add(90, "final-read", isolation=COMMITTED, final=True, role="final", detail='{"t-0": [0, 9, 9], "t-1": [0, 9, 9]}')
+    document = judged(h, OPERATOR)
+    assert (violated(document), allowed(document)) == ([], {"lost-write", "torn-transaction"})
 
 
 @pytest.mark.parametrize(("level", "expected"), [(COMMITTED, ["duplicate"]), (None, ["duplicate"]), (UNCOMMITTED, [])])
