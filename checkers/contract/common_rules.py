@@ -39,6 +39,10 @@ _LOSSES = (  # settings under which records can be cut off that were acknowledge
         {"power_failures": "one replica", "min_insync_replicas": "1"},
         "the leader may be the only replica in sync, and its power failure takes what it had not synced to disk",
     ),
+    (
+        {"power_failures": "one replica", "eligible_leaders": "false"},
+        "the leader may be the last replica in sync, and leads again without what it had not synced to disk (before KIP-966)",
+    ),
     ({"corruption": "synced"}, "a segment below the recovery point is read at no start, so that a damage to it stays"),
 )
 
@@ -80,6 +84,10 @@ def _coordinator_cut_off(**when: str) -> tuple[Rule, ...]:
         for how, setting in (
             ("an unclean election", {"unclean_coordinator": "true"}),
             ("a power failure", {"power_failures": "all replicas"}),
+            (
+                "a power failure of the last replica in sync (before KIP-966)",
+                {"power_failures": "one replica", "eligible_leaders": "false"},
+            ),
         )
     )
 

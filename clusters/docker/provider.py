@@ -91,6 +91,7 @@ class Docker(ContainerProvider, DockerOptions):
             "images": {version: f"{image.name} ({image.origin}, {image.id})" for version, image in images.items()},
             "replication": self.replicas(),
             "broker_settings": self.effective_settings(),
+            "eligible_leaders": self.eligible_leaders(),
             "controllers": self.controllers or "combined",
             **self.describe_second(),
             "network": "containers",

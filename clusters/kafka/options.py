@@ -26,6 +26,8 @@ PROXY_ELSEWHERE = 'no proxy can stand before these brokers: kind = "local" or "d
 NO_AUTHORIZER = "clients may do everything; let an authorizer rule over them: acls = true in [test.cluster]"
 NO_SETTABLE_CLOCK = "brokers read their machine's clock; let theirs be set: skewable = true in [test.cluster]"
 
+_ELIGIBLE, _ELIGIBLE_FROM = "eligible.leader.replicas.version", [4, 1, 0]  # from when on it is set where nobody says otherwise
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeOptions(ABC):
@@ -144,6 +146,11 @@ class KafkaOptions(NodeOptions):
 
     def effective_settings(self) -> dict[str, str]:
         return broker_settings(self.brokers, self.settings)
+
+    def eligible_leaders(self) -> bool:
+        """True where replicas that fell out of sync may be eligible to lead (KIP-966): by the version that formats storage."""
+        level = self.features.get(_ELIGIBLE)
+        return numbers(self.all_versions()[0]) >= _ELIGIBLE_FROM if level is None else level > 0
 
     def replicas(self) -> int:
         """The number of replicas of each partition of the run's topics."""

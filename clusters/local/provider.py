@@ -46,6 +46,7 @@ class Local(LocalOptions):
             "jars": {name: checksum for version in self.all_versions() for name, checksum in fetch(version).jars.items()},
             "replication": self.replicas(),
             "broker_settings": self.effective_settings(),
+            "eligible_leaders": self.eligible_leaders(),
             "controllers": self.controllers or "combined",
             **self.describe_second(),
             **({"services": self.service_addresses()} if self.services else {}),

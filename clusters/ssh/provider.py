@@ -57,6 +57,7 @@ class Ssh(SshOptions):
             "jars": {name: checksum for version in self.all_versions() for name, checksum in fetch(version).jars.items()},
             "replication": self.replicas(),
             "broker_settings": self.effective_settings(),
+            "eligible_leaders": self.eligible_leaders(),
             "controllers": self.controllers or "combined",
             "network": "hosts",
         }

@@ -173,7 +173,17 @@ _TABLE = (
         name="power_failures",
         values=("none", "one replica", "all replicas"),
         default="none",
-        meaning="Whose memory is lost before it is synced to disk: of no replica, of one at a time, or of all replicas at once.",
+        meaning="Whose memory is lost before it is synced to disk: of no replica, of one at a time (the next only once the one "
+        "before is in sync again), or of all replicas at once.",
+        planned=False,
+    ),
+    ContractKey(
+        name="eligible_leaders",
+        values=_FLAG,
+        default="false",
+        meaning="Replicas that fell out of sync, and still have all that was acknowledged, may lead in the place of the last one "
+        "in sync, if that loses its memory (KIP-966: `eligible.leader.replicas.version`, with which clusters of 4.1 and later "
+        "begin).",
         planned=False,
     ),
     ContractKey(

@@ -78,6 +78,7 @@ class ClusterDescription(TypedDict, total=False):
 
     jars: Mapping[str, Any]
     broker_settings: Mapping[str, Any]
+    eligible_leaders: bool
     second: SecondClusterDescription
     services: Mapping[str, str]
 

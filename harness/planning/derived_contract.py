@@ -26,10 +26,12 @@ def derive(
     topic: Mapping[str, Any],
     broker: Mapping[str, Any],
     member: Mapping[str, Any] | None = None,
+    eligible: bool = False,
 ) -> dict[str, str]:
     """The contract of a test's effective producer, topic and broker settings, for one topic. A topic overlays the brokers' own.
 
     Transactions also rest on the coordinator's topic, which has the brokers' settings. member: consumer settings of members.
+    eligible: leaders are elected among eligible replicas (KIP-966); a promise only where Kafka's own topics have enough in sync.
     """
     roles = tuple(roles)
     transactional = any(role.transactional for role in roles)
@@ -58,6 +60,9 @@ def derive(
     }
     if _flag((member or {}).get("enable.auto.commit")):
         contract["offset_commits"] = "unrecorded"
+    internal = (broker.get("min.insync.replicas", 1), broker.get("transaction.state.log.min.isr", 2))
+    if eligible and min(map(_number, internal)) > 1:
+        contract["eligible_leaders"] = "true"
     if 0 <= (expiry := _number(broker.get("producer.id.expiration.ms", -1))) < _DAY_MS:
         contract["producer_expiry"] = str(expiry)
     if 0 <= (minutes := _number(broker.get("offsets.retention.minutes", -1))) < _WEEK_MINUTES:

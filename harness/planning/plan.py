@@ -252,7 +252,10 @@ def _promised(
     """The contract that the settings of all topics make. members: consumer settings of members."""
     roles, beneath = tuple(roles), description.get("broker_settings", {})
     settings = [spec["settings"] for spec in topics.values()] or [{}]
-    return derived_contract.weakest([derived_contract.derive(roles, producer, topic, beneath, members) for topic in settings])
+    eligible = bool(description.get("eligible_leaders"))  # not in plans of before
+    return derived_contract.weakest(
+        [derived_contract.derive(roles, producer, topic, beneath, members, eligible) for topic in settings]
+    )
 
 
 def _topics(test: Test, provider: Any, workload: Any, description: Mapping[str, Any]) -> dict[str, TopicPlan]:

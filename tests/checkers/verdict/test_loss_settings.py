@@ -44,6 +44,7 @@ ABORTED = {
     *("lost-write", "torn-transaction", "false-ack", "lso-overrun", "misreported-transaction", "poll-skip", "int-poll-skip"),
 }
 UNCLEAN = {"unclean_leader_election": "true"}
+ONE_REPLICA, ELIGIBLE = {"power_failures": "one replica"}, {"eligible_leaders": "true"}
 OPERATOR = {"operator_aborts": "open"}
 PLAIN = {"transactional": "false"}
 CHAINS = {"reprocessed", "unprocessed", "torn-offset", "offset-regression", "double-ownership"}
@@ -68,8 +69,12 @@ TABLE = [
     ({"corruption": "synced"}, PLAIN, LOST | {"phantom", "sequence-gap"}),
     ({"corruption": "synced"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | {"phantom", "sequence-gap"}),
     ({"producer_expiry": "1000"}, PLAIN, NUMBERED - {"producer-id-reuse", "sequence-reuse"}),
-    ({"power_failures": "one replica", "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
-    ({"power_failures": "one replica", "min_insync_replicas": "2"}, TRANSACTIONS, set()),
+    ({**ONE_REPLICA, "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
+    ({**ONE_REPLICA, "min_insync_replicas": "2"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
+    ({**ONE_REPLICA, "min_insync_replicas": "2"}, PLAIN, LOST),
+    ({**ONE_REPLICA, **ELIGIBLE, "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
+    ({**ONE_REPLICA, **ELIGIBLE, "min_insync_replicas": "2"}, TRANSACTIONS, set()),
+    (ELIGIBLE, TRANSACTIONS, set()),
     (OPERATOR, PLAIN, set()),
     (OPERATOR, TRANSACTIONS, ABORTED),
     (OPERATOR, MEMBERS, ABORTED | {"unprocessed", "torn-offset"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fencepost.clusters.local import Local
 from fencepost.harness.api import ConnectInstance, ConnectWorker, Isolation, Reader, Writer
 from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.plans import Choice, Test
@@ -110,6 +111,34 @@ def test_members_that_commit_automatically_commit_what_the_history_does_not_tell
 )
 def test_brokers_that_forget_offsets_sooner_than_after_a_week(minutes, expiry):
     assert derive([WRITER], {}, {}, {"offsets.retention.minutes": minutes}).get("offset_expiry") == expiry
+
+
+@pytest.mark.parametrize(
+    ("options", "eligible"),
+    [
+        ({}, True),
+        ({"kafka": "4.0.0"}, False),
+        ({"kafka": "4.0.0", "features": {"eligible.leader.replicas.version": 1}}, True),
+        ({"features": {"eligible.leader.replicas.version": 0}}, False),
+        ({"kafka": "3.9.1", "upgrades": ("4.4.0",)}, False),
+        ({"versions": {"n1": "3.9.1"}}, False),
+    ],
+)
+def test_clusters_whose_storage_4_1_or_later_formats_elect_eligible_leaders(options, eligible):
+    assert Local(**options).eligible_leaders() is eligible
+
+
+@pytest.mark.parametrize(
+    ("eligible", "broker", "promised"),
+    [
+        (True, {"min.insync.replicas": "2"}, "true"),
+        (False, {"min.insync.replicas": "2"}, None),
+        (True, {}, None),
+        (True, {"min.insync.replicas": "2", "transaction.state.log.min.isr": "1"}, None),
+    ],
+)
+def test_eligible_leaders_are_promised_where_kafkas_own_topics_have_two_in_sync(eligible, broker, promised):
+    assert derive([WRITER], {}, {"min.insync.replicas": "2"}, broker, eligible=eligible).get("eligible_leaders") == promised
 
 
 @pytest.mark.parametrize(("contract", "derived"), [({}, {}), ({"acks": "1"}, {"acks": "all", "idempotence": "true"})])
