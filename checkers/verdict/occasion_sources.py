@@ -159,26 +159,24 @@ class OccasionSources:
         return made
 
     def _struck_at(self) -> list[tuple[str, int]]:
-        return [(str(node), int(fault["injected_ns"])) for fault in self.struck or () for node in fault["targets"] or ()]
-
-    @cached_property
-    def struck(self) -> list[Mapping[str, Any]] | None:
-        """The receipts of faults that took hold; None: not known."""
-        if self.receipts is None:
-            return None
-        return [fault for fault in self.receipts if fault["injected_ns"] and fault["effective"] is not False]
+        begun = [fault for fault in self.receipts or () if fault["injected_ns"] and fault["effective"] is not False]
+        return [(str(node), int(fault["injected_ns"])) for fault in begun for node in fault["targets"] or ()]
 
     def struck_nodes(self, clients: bool) -> int | None:
         """How many faults took hold of a client, or of anything else: those that name no node, of topics and settings. What an
-        operator asks brokers for hurts none of those that it names.
+        operator asks brokers for hurts none of those that it names. None where only such did of which nobody knows it.
         """
-        if self.struck is None:
+        if self.receipts is None:
             return None
         hurt = [
-            {*(fault["targets"] or ()), *(node for pair in fault["pairs"] or () for node in pair.split(">"))}
-            for fault in self.struck
-            if clients or fault["kind"] not in _ASKING
+            fault["effective"]
+            for fault in self.receipts
+            if fault["injected_ns"] and (clients or fault["kind"] not in _ASKING) and _is_of(fault, clients)
         ]
-        return sum(
-            any(bool(_CLIENT.fullmatch(str(node))) is clients for node in nodes) or not (nodes or clients) for nodes in hurt
-        )
+        return hurt.count(True) or (None if None in hurt else 0)
+
+
+def _is_of(fault: Mapping[str, Any], clients: bool) -> bool:
+    """True for a fault of a client, or of anything else."""
+    nodes = {*(fault["targets"] or ()), *(node for pair in fault["pairs"] or () for node in pair.split(">"))}
+    return any(bool(_CLIENT.fullmatch(str(node))) is clients for node in nodes) or not (nodes or clients)

@@ -143,6 +143,20 @@ def test_receipts_are_counted_by_whom_they_struck(tmp_path):
     assert (counts["client-struck"], counts["server-struck"]) == (2, 2), "no broker is hurt by what an operator asks it for"
 
 
+@pytest.mark.parametrize(("sure", "count"), [([], None), ([True], 1), ([False], None)])
+def test_a_fault_of_which_nobody_knows_whether_it_struck_is_no_occasion(tmp_path, sure, count):
+    effects = [None, *sure]
+    write_faults(
+        tmp_path,
+        *(
+            {"id": i, "kind": "kill", "targets": ["n1"], "injected_ns": SECOND, "healed_ns": 2 * SECOND, "effective": effect}
+            for i, effect in enumerate(effects)
+        ),
+    )
+    counts = judge_here(tmp_path, story())["occasions"]
+    assert (counts["client-struck"], counts["server-struck"]) == (0, count)
+
+
 @pytest.mark.parametrize(
     ("least", "known", "sentence"),
     [

@@ -112,6 +112,23 @@ def test_less_than_the_test_demands_is_no_success(judged, at_least, sentence):
     assert (document["expectation_met"], document["expectation"]) == (True if not sentence else None, sentence)
 
 
+@pytest.mark.parametrize(
+    ("effective", "least", "sentence"),
+    [
+        ([True, None], 1, ""),
+        ([None, False], 1, "0 faults that struck, of 1 more nobody knows whether they did, and the test demands 1"),
+        ([True, None], 2, "1 faults that struck, of 1 more nobody knows whether they did, and the test demands 2"),
+        ([True, False], 2, "1 faults that struck, and the test demands 2"),
+    ],
+)
+def test_a_fault_of_which_nobody_knows_whether_it_struck_meets_no_demand(judged, tmp_path, effective, least, sentence):
+    receipts = [{"id": i, "kind": "kill", "injected_ns": 1, "healed_ns": 2, "effective": e} for i, e in enumerate(effective)]
+    write_faults(tmp_path, *receipts)
+    document = judged(at_least={"faults": least})
+    assert (document["expectation_met"], document["expectation"]) == (None if sentence else True, sentence)
+    assert sentence in ("", *document["weakened"])
+
+
 def test_an_expected_anomaly_that_a_short_run_does_not_show_is_neither_there_nor_absent(judged):
     assert judged(expect=["duplicate"])["expectation_met"] is False
     document = judged(5.0, "Ctrl-C", expect=["duplicate"])
