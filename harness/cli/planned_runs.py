@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fencepost.harness.api.errors import Exit, MachineError
+from fencepost.harness.api.errors import MachineError
 from fencepost.harness.api.events import note_event
 from fencepost.harness.api.words import plural
 from fencepost.harness.cli import console
@@ -115,7 +115,7 @@ def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed
         return code
     print_line()
     if results:
-        out().print(results_table.results_table(results))
+        out().print(results_table.results_table(results, _unperformed(results, plan)))
     for line in results_table.report_lines(results):
         print_line(line)
     for line in dict.fromkeys(str(result.verdict["known"]) for result in results if result.verdict.get("known")):
@@ -127,10 +127,15 @@ def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed
 
 
 def _exit_code(results: Sequence[RunResult], plan: Sequence[PlannedRun]) -> int:
-    """The exit code of performed runs; that of `unknown` where all are as expected and some were not performed."""
+    """The exit code of performed runs; at best that of `unknown` where some were not performed."""
     from fencepost.harness.runs.sequence import exit_code
 
-    return int(exit_code(results)) or int(Exit.UNKNOWN if len(results) < len(plan) else Exit.VALID)
+    return int(exit_code(results, _unperformed(results, plan)))
+
+
+def _unperformed(results: Sequence[RunResult], plan: Sequence[PlannedRun]) -> Collection[str]:
+    """The names of tests of which runs were not performed."""
+    return Counter(run.test.name for run in plan) - Counter(result.planned.test.name for result in results)
 
 
 def summary(results: Sequence[RunResult], plan: Sequence[PlannedRun]) -> dict[str, Any]:

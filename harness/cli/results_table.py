@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -21,19 +21,19 @@ def style_of(result: RunResult) -> str:
     return DOUBTFUL if result.undecided else BAD
 
 
-def results_table(results: Sequence[RunResult]) -> Table:
-    """One row for each test: what came, whether that was expected, on how much it rests."""
+def results_table(results: Sequence[RunResult], unperformed: Collection[str] = ()) -> Table:
+    """One row for each test: what came, whether that was expected, on how much it rests. unperformed: as for `exit_code`."""
     table = Table("test", "verdict", "expectation", title=None, box=None, pad_edge=False, header_style="bold")
     for name in ("operations", "findings", "time"):
         table.add_column(name, justify="right")
     for runs in by_test(results):
-        met = expectation_met(runs)
+        met, name = expectation_met(runs), runs[0].planned.test.name
         operations = sum(int(run.verdict.get("counts", {}).get("operations", 0)) for run in runs)
         findings = sum(forbidden_findings(run.verdict) for run in runs)
         table.add_row(
-            Text(runs[0].planned.test.name),
+            Text(name),
             Text(together(runs), style=GOOD if met else style_of(next((run for run in runs if not run.met), runs[0]))),
-            _expectation(met, runs),
+            _expectation(met, runs, name in unperformed),
             str(operations),
             str(findings),
             f"{sum(run.took_s for run in runs):.0f} s",
@@ -41,9 +41,9 @@ def results_table(results: Sequence[RunResult]) -> Table:
     return table
 
 
-def _expectation(met: bool, runs: Sequence[RunResult]) -> Text:
+def _expectation(met: bool, runs: Sequence[RunResult], unperformed: bool) -> Text:
     """The word for whether the runs of a test showed what it expects."""
-    if not met and left_open(runs):
+    if not met and left_open(runs, unperformed):
         return Text("unknown", style=DOUBTFUL)
     if met and any(run.known_alone for run in runs):
         return Text("met, but for known findings", style=GOOD)

@@ -169,7 +169,7 @@ def print_round(record: RoundRecord) -> None:
     if broken := untrusted(round):
         print_line(broken)
         print_line()
-    out().print(results_table.results_table(results))
+    out().print(results_table.results_table(results, {run.test for run in round.missing}))
     for line in results_table.report_lines(results):
         print_line(line)
     for sentence in round.remembered:

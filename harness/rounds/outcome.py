@@ -49,7 +49,7 @@ class TestOutcome:
             return State.BROKEN
         if expectation_met(self.results):
             return State.MET
-        return State.UNKNOWN if left_open(self.results) else State.VIOLATED
+        return State.UNKNOWN if left_open(self.results, len(self.results) < len(self.runs)) else State.VIOLATED
 
     @property
     def words(self) -> str:
@@ -114,7 +114,7 @@ def round_exit(round: Round) -> Exit:
     """The exit code of a round: that of its runs; 255 where a control failed; at best 2 where runs are missing."""
     if any(not result.error for _, result in _failed_controls(round)):
         return Exit.HARNESS_BROKE
-    return exit_code(results_of(round, Path())) or (Exit.UNKNOWN if round.missing else Exit.VALID)
+    return exit_code(results_of(round, Path()), {run.test for run in round.missing})
 
 
 def report_of(run: RoundRun, folder: Path) -> Path | None:

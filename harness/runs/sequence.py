@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -248,23 +248,25 @@ def expectation_met(runs: Sequence[RunResult]) -> bool:
     return any(run.met for run in runs) and not any(run.unexpected for run in runs)
 
 
-def exit_code(results: Sequence[RunResult]) -> Exit:
+def exit_code(results: Sequence[RunResult], unperformed: Collection[str] = ()) -> Exit:
     """The gravest of: 255, fencepost broke; 254, something that a run needs cannot be used; 1, against expectation; 2, nobody
-    knows whether all is as expected; 0, all as expected."""
+    knows whether all is as expected; 0, all as expected. unperformed: names of tests of which runs were not performed.
+    """
     if broken := [run.exit for run in results if run.error]:
         return max(broken)
     unmet = [runs for runs in by_test(results) if not expectation_met(runs)]
-    if not all(left_open(runs) for runs in unmet):
+    if not all(left_open(runs, runs[0].planned.test.name in unperformed) for runs in unmet):
         return Exit.INVALID
-    return Exit.UNKNOWN if unmet or not results else Exit.VALID
+    return Exit.UNKNOWN if unmet or unperformed or not results else Exit.VALID
 
 
-def left_open(runs: Sequence[RunResult]) -> bool:
+def left_open(runs: Sequence[RunResult], unperformed: bool) -> bool:
     """Return whether nobody knows if the runs of a test, which did not do what it expects, would have done it.
 
     One run decides that a test is not valid; that it does not show an anomaly, only all of them do.
+    unperformed: others of the test were not performed.
     """
     open_ones = [run.undecided for run in runs if not run.met]
     if runs[0].planned.test.expect == ("valid",):
         return bool(open_ones) and all(open_ones)
-    return any(open_ones) and not any(run.unexpected for run in runs)
+    return (unperformed or any(open_ones)) and not any(run.unexpected for run in runs)

@@ -125,6 +125,15 @@ def test_a_run_that_was_stopped_before_its_workload_ends_the_round_and_is_perfor
     assert performed(fencepost.engines[-1]) == ["early"], "it is performed again, and stopped again"
 
 
+def test_a_repeated_test_of_which_runs_were_not_performed_is_undecided(fencepost):
+    code, out, err = fencepost("campaign", night(("valid+early", "torn-letter", "repeat = 3\n")), "--order", "file")
+    assert performed(fencepost.engines[-1]) == ["valid+early", "valid+early"]
+    assert (code, "2 of 3 runs not performed" in err) == (2, True)
+    assert "not met" not in out
+    [record] = rounds_of()
+    assert "### valid+early: unknown" in (record.directory / "summary.md").read_text()
+
+
 def test_a_round_keeps_its_choices_and_its_seed(fencepost):
     file = night("valid", "lost", ("torn", "torn-letter"), head="")
     fencepost("campaign", file, "--only", "valid", "--only", "lost", "--repeat", "2")

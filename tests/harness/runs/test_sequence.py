@@ -117,6 +117,20 @@ def test_a_run_whose_expectation_is_undecided_is_unknown():
     assert exit_code(valid) is Exit.INVALID, "one violation is enough"
 
 
+def test_a_run_that_was_not_performed_may_have_shown_what_its_test_expects():
+    def result(met, unexpected=(), expect="early"):
+        named = [{"name": anomaly, "count": 1, "findings": [1]} for anomaly in unexpected]
+        document = {"verdict": "invalid", "expectation_met": met, "properties": [], "unexpected": named}
+        return RunResult(planned=PlannedRun(Test(name="a", expect=(expect,)), 1, ""), verdict=document)
+
+    assert exit_code([result(False)]) is Exit.INVALID
+    assert exit_code([result(False)], {"a"}) is Exit.UNKNOWN
+    assert exit_code([result(False)], {"b"}) is Exit.INVALID
+    assert exit_code([result(True)], {"a"}) is Exit.UNKNOWN, "another run may show what is not expected"
+    assert exit_code([result(False, ["other"])], {"a"}) is Exit.INVALID
+    assert exit_code([result(False, expect="valid")], {"a"}) is Exit.INVALID
+
+
 def test_a_cluster_that_does_not_start_costs_its_own_run_only(tmp_path):
     results, engine = perform(tmp_path, ("broken", "valid", 1), ("valid", "valid", 1))
     assert [result.error for result in results] == ["n2 did not answer within 60 s; start it again", ""]
