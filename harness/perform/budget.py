@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from fencepost.harness.api import Admin, Cluster, ClusterError, OverBudget, Pair, SharedState
+from fencepost.harness.api import Admin, Cluster, ClusterError, OverBudget, Pair, SharedState, Skewable
 from fencepost.harness.api.clusters import second_of
 from fencepost.harness.api.declarations import declarations
 from fencepost.harness.api.effects import Effect, effects_of
@@ -60,6 +60,7 @@ class Ledger:
         self._recovering: set[str] = set()
         self._refused: set[int] = set()
         self._changed: set[int] = set()
+        self._clock_s: dict[int, float] = {}
         self._lock = threading.Lock()
         self.links = threading.Lock()  # held while links are cut or mended, so that nobody mends what another is cutting
         self.shared = SharedState()  # of all faults whose views are made here
@@ -112,6 +113,16 @@ class Ledger:
         with self._lock:
             self._changed.add(id_)
             self._struck_ns.setdefault(id_, self._now_ns())
+
+    def note_clock(self, id_: int, ahead_s: float) -> None:
+        """Note that the fault is about to set a node's clock so many seconds ahead (negative: behind)."""
+        with self._lock:
+            self._clock_s[id_] = max(self._clock_s.get(id_, 0.0), ahead_s, key=abs)
+
+    def clock_s(self, id_: int) -> float:
+        """The seconds by which the fault has set a clock ahead (negative: behind), or tried to, where it did so most."""
+        with self._lock:
+            return self._clock_s.get(id_, 0.0)
 
     def struck_ns(self, id_: int) -> int | None:
         """The time just before the fault's first call that hurts or changes something (ns); None: it has made none."""
@@ -216,7 +227,7 @@ class View:
     def __getattr__(self, name: str) -> Any:
         call, effect = getattr(self._cluster, name), self._effects.get(name)
         if effect in _CHANGES:
-            return partial(self._change, call)
+            return partial(self._change, partial(self._skew, call) if name == Skewable.skew.__name__ else call)
         entered: dict[Effect | None, Callable[..., Any]] = {
             Effect.HURTS_NODE: self._hurt,
             Effect.RESTORES_NODE: self._restore,
@@ -250,6 +261,10 @@ class View:
         self._refuse_if_over()
         self._ledger.note_change(self._id)
         return call(*arguments, **named)
+
+    def _skew(self, call: Callable[..., Any], node: str, ahead_s: float) -> Any:
+        self._ledger.note_clock(self._id, ahead_s)
+        return call(node, ahead_s)
 
     def _cut(self, call: Callable[[Iterable[Pair]], Any], pairs: Iterable[Pair]) -> None:
         self._refuse_if_over()

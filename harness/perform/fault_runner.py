@@ -297,6 +297,8 @@ class FaultRunner:
         view: Any = self._ledger.view(injection.id, injection.kind, strikes=True, needs=fault.needs)
         done, problem = _receipt_of("inject", lambda: fault.inject(view, Random(injection.seed)))
         receipt = replace(done or blank, id=injection.id, kind=injection.kind, planned_ns=blank.planned_ns)
+        by_s = self._ledger.clock_s(injection.id)  # also of a fault that raised, or does not say it
+        more = {**({"by_s": by_s} if by_s and "by_s" not in receipt.evidence else {}), **(more or {})}
         receipt = replace(receipt, evidence={**receipt.evidence, **more}) if more else receipt
         if problem:
             receipt = replace(receipt, effective=False, note=problem)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 from support.fault_schedule import FREE, KINDS, T0, S, Stage, known, planned
 
-from fencepost.harness.api import CampaignError, ClusterError, Killable, Partitionable, Receipt
+from fencepost.harness.api import CampaignError, ClusterError, Killable, Partitionable, Receipt, Skewable
 from fencepost.harness.api.plans import Budget, FaultChoice
 from fencepost.harness.perform.fault_runner import FaultRunner, in_words, plain, wait_until
 from fencepost.harness.planning.schedule import draw
@@ -154,6 +154,29 @@ def test_a_fault_that_hurts_and_then_raises_is_healed_at_once():
     assert stage.cluster.whole()
     line = stage.last()[0]
     assert (line["effective"], line["note"], line["healing"]) == (False, "inject failed: the network went away", {"after": "S"})
+
+
+@pytest.mark.parametrize(("own", "by_s"), [({}, -60.0), ({"by_s": -61.0}, -61.0)])
+def test_by_how_much_a_clock_was_set_is_in_the_receipt_whatever_the_fault_says(own, by_s):
+    def skew(cluster, rng):
+        cluster.skew("n1", 5.0)
+        cluster.skew("n2", ahead_s=-60.0)
+        cluster.skew("n1", 0.0)
+        return Receipt(targets=("n2",), evidence=own, effective=True)
+
+    stage = Stage(planned(0, 1.0), make=fault(skew, needs_=(Skewable,)))
+    stage.play(until_s=1.5)
+    assert stage.last()[0]["evidence"] == {"by_s": by_s}
+
+
+def test_a_fault_that_sets_a_clock_and_then_raises_says_by_how_much():
+    def skew_then_raise(cluster, rng):
+        cluster.skew("n1", 60.0)
+        raise KeyError("n1")
+
+    stage = Stage(planned(0, 1.0), make=fault(skew_then_raise, needs_=(Skewable,)))
+    stage.play(until_s=1.5)
+    assert (stage.last()[0]["effective"], stage.last()[0]["evidence"]) == (False, {"by_s": 60.0})
 
 
 def test_a_heal_that_raises_is_noted_beside_what_was_known():
