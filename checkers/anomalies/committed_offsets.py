@@ -97,7 +97,8 @@ def torn_offset(run: RunView) -> CheckResult:
        that a member was told.
 
     Where somebody commits of whom the history does not tell (contract `offset_commits`), that may be his. Where brokers forget
-    offsets (contract `offset_expiry`), one that was committed longer before the end may have been forgotten.
+    offsets (contract `offset_expiry`), one that was committed longer before the end may have been forgotten: the group has none
+    then, and a lower one only if somebody may have committed it since.
 
     compared: offsets of transactions in partitions whose group offset at the end is known, and offsets that members were told.
     One cause: the transaction.
@@ -124,7 +125,8 @@ def torn_offset(run: RunView) -> CheckResult:
     offsets = pipeline.offsets[pipeline.offsets["partition"].isin(list(committed))] if committed else pipeline.offsets.iloc[:0]
     at_end = offsets["partition"].map(committed)
     behind = offsets[(offsets["fate"] == COMMITTED) & (offsets["offset"] > at_end) & ~_lowered_later(offsets, at_end)]
-    kept = pipeline.chains.committed_at[1] - behind["ended"] < remembered_ns(run)
+    kept = pipeline.chains.committed_at[1] - behind["began"] < remembered_ns(run)
+    kept |= (at_end[behind.index] != NONE) & ~_perhaps_lowered(offsets, at_end, behind)
     forgotten, behind = behind[~kept], behind[kept]
     lawful = offsets[(offsets["fate"] != ABORTED) & (offsets["offset"] == at_end)]["partition"]
     alone = offsets[(offsets["fate"] == ABORTED) & (offsets["offset"] == at_end) & ~offsets["partition"].isin(lawful)]
@@ -159,6 +161,13 @@ def _lowered_later(offsets: pd.DataFrame, at_end: pd.Series) -> pd.Series:
     known = (offsets["fate"] == COMMITTED) & (offsets["ended"] != NONE)
     last = offsets[known & (offsets["offset"] == at_end)].groupby("partition")["began"].max()
     return known & (offsets["ended"] < offsets["partition"].map(last).fillna(NONE))
+
+
+def _perhaps_lowered(offsets: pd.DataFrame, at_end: pd.Series, behind: pd.DataFrame) -> pd.Series:
+    """True for each of some offsets where a transaction that may have ended after it began was to commit the one at the end."""
+    ended = offsets["ended"].where(offsets["ended"] != NONE, FOREVER)[offsets["offset"] == at_end]
+    last = ended.groupby(offsets["partition"]).max()
+    return behind["partition"].map(last).fillna(NONE) > behind["began"]
 
 
 def _offsets_of_aborted(pipeline: Pipeline) -> tuple[pd.DataFrame, pd.DataFrame]:

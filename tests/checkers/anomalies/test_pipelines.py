@@ -202,6 +202,18 @@ def test_a_group_that_has_no_offset_at_the_end_after_a_silence(judged, expiry, a
     assert answer(document, "torn-offset")["verdict"] == answered
 
 
+@pytest.mark.parametrize(("later", "answered"), [(None, "violated"), ("info", "unknown"), ("fail", "unknown")])
+def test_what_brokers_forget_leaves_no_lower_offset_unless_somebody_committed_it_since(judged, later, answered):
+    h, (a, b) = pipeline(5, 6)
+    processed(h, 2, [a], [0])
+    processed(h, 2, [b], [2])
+    h.now += 90 * MINUTE_NS // 60
+    if later:
+        processed(h, 3, [a], [4], later)
+    document = judged(ended(h, {"in-0": [5, 6], "out-0": [0, 2]}, 6), {**CONTRACT, "offset_expiry": "60000"})
+    assert answer(document, "torn-offset")["verdict"] == answered
+
+
 def test_a_regression_before_the_silence_is_found(judged):
     h, (a, b) = pipeline(5, 6)
     processed(h, 2, [b], [0])
