@@ -37,6 +37,7 @@ from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import NO_ROWS, CheckResult, Rows, Sifted, count_rows, has_role, join_rows, rows_where
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, INFO, NONE
+from fencepost.checkers.pipeline.logged_aborts import aborted_in_logs
 from fencepost.checkers.selfcheck.transaction_damages import READ_EARLY, READ_OWN, SHOW_ABORTED, SHOW_HALF, TEAR
 from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog, slices
@@ -268,7 +269,7 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     of them, and one that reports nothing seen of a failed transaction returned none. So the sends of the suspicious operations
     (read again from the history, these few only) fill in what was left out. Where no complete final read covers a partition, what
     it did not report of an ok transaction is looked up among all reads. A swallowed record is none of its records: that is
-    `swallowed-write`'s.
+    `swallowed-write`'s. What the logs have aborted is missing by right, and what of it was read is `aborted-read`'s.
     """
     swallowed = rows.loc[rows["role"] == SWALLOWED, "v"]
     rows = rows[rows["role"] != SWALLOWED]
@@ -287,8 +288,9 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     whole = sends.assign(role=role, cause=sends["op"], time=sends["ended"].where(sends["ended"] != NONE, sends["began"]))
     whole = whole[(role == "read") | ((role == "missing") & missed)]
     sides = whole.groupby("op")["role"].nunique()
-    torn = sides.index[sides > 1]
-    return whole[whole["op"].isin(torn)]
+    torn = sides.index[sides > 1].to_numpy()
+    failed = torn[run.status(torn) == ABORTED]
+    return whole[whole["op"].isin(np.setdiff1d(torn, aborted_in_logs(run, failed)))]
 
 
 @partition_check(
@@ -345,6 +347,9 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
 
     1. a send that never began, unless the transaction ended ok or has no completion;
     2. a record that is `swallowed-write`'s.
+
+    A transaction that failed, and that the brokers' logs have aborted (a log has an ABORT marker behind a record of it, and none
+    has a COMMIT marker), is not torn: what is missing is missing by right, and what was read is an `aborted-read`.
 
     compared: transactions with two or more records that completed read_committed final reads had to show. One cause: the
     transaction.

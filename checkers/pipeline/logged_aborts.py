@@ -1,4 +1,4 @@
-"""Transactions of unknown outcome that the brokers' logs have aborted (`stored.parquet`).
+"""Transactions that the brokers' logs have aborted (`stored.parquet`): of unknown outcome, or that their clients call aborted.
 
 A transaction ends with what its coordinator decided, whatever its client learned of it, and the markers in the partitions say
 what that was (KIP-98).
@@ -35,17 +35,26 @@ def logged_aborts(run: RunView) -> Ints:
     None where logs are missing or damaged, or need not keep their markers: by the contract, or in a topic that is compacted. A
     partition of which a batch cannot be read says nothing.
     """
-    unknown = run.overview.txn & (run.overview.status == INFO)
-    if not unknown.any() or Evidence.LOGS in run.missing or any(rule.holds(run.contract) for rule in UNSURE_DECISIONS):
+    return _logged(run, run.overview.txn & (run.overview.status == INFO))
+
+
+def aborted_in_logs(run: RunView, ops: Ints) -> Ints:
+    """Those of some transactions that the logs have aborted in the same way, whatever their outcome."""
+    return _logged(run, run.overview.txn & np.isin(run.overview.index, ops))
+
+
+def _logged(run: RunView, asked: Bools) -> Ints:
+    """The history indices of those operations (a mask) that the logs have aborted."""
+    if not asked.any() or Evidence.LOGS in run.missing or any(rule.holds(run.contract) for rule in UNSURE_DECISIONS):
         return _NONE
     try:
         logs = run.shared(stored_logs)
-        return _aborted(run, logs, unknown) if isinstance(logs, StoredLogs) else _NONE
+        return _aborted(run, logs, asked) if isinstance(logs, StoredLogs) else _NONE
     except RAISED:  # a damaged table: the checks of logs say so, and it takes no other result with it
         return _NONE
 
 
-def _aborted(run: RunView, logs: StoredLogs, unknown: Bools) -> Ints:
+def _aborted(run: RunView, logs: StoredLogs, wanted: Bools) -> Ints:
     rows = logs.distinct
     whole = ~(logs.lacking | np.array(may_be_compacted(run, logs), dtype=np.bool_))
     rows = rows.take(whole[rows.partition] & (rows.producer_id >= 0) & np.isin(rows.kind, (DATA, COMMIT, ABORT)))
@@ -53,7 +62,7 @@ def _aborted(run: RunView, logs: StoredLogs, unknown: Bools) -> Ints:
     ours = np.flatnonzero((rows.kind == DATA) & rows.transactional & (rows.v >= 0))
     op = operations_of(run, rows.v[ours])
     asked = op != NONE
-    asked[asked] = unknown[run.overview.at(op[asked])]
+    asked[asked] = wanted[run.overview.at(op[asked])]
     op, decision = op[asked], _decisions(rows)[ours[asked]]
     return np.setdiff1d(op[decision == ABORT], op[decision == COMMIT])
 

@@ -49,6 +49,32 @@ def test_a_record_of_one_is_an_aborted_read_and_nothing_was_lost(tmp_path):
     )
 
 
+def half_shown(answer):
+    """A transaction of which the final read has the one record, and not the other."""
+    m = LogModel(2)
+    m.initialise(0, "id-0")
+    m.transaction(0, {"t-0": 1, "t-1": 1}, commit=False, answer=answer)
+    m.h.ops[-1] |= {"intent": "commit", "decided": m.h.ops[-1]["end"] - 1}
+    m.h.final({"t-0": [0], "t-1": []}, uncommitted={"t-0": [0], "t-1": [0]})
+    return m
+
+
+@pytest.mark.parametrize("answer", ["info", "fail"])
+def test_a_transaction_that_every_log_has_aborted_is_not_torn_as_well(tmp_path, answer):
+    assert violated(half_shown(answer), tmp_path)[1] == {"aborted-read"}
+
+
+def test_one_that_a_log_has_committed_is_torn(tmp_path):
+    m = half_shown("fail")
+    next(row for row in m.of("ABORT") if row["partition"] == "t-0")["kind"] = "COMMIT"
+    assert {"aborted-read", "torn-transaction"} <= violated(m, tmp_path)[1]
+
+
+def test_and_one_of_which_no_log_was_kept(tmp_path):
+    document = half_shown("fail").judged(tmp_path, [], checks=None)
+    assert {"aborted-read", "torn-transaction"} <= {row["name"] for row in document["properties"] if row["verdict"] == "violated"}
+
+
 def test_nobody_who_reads_all_of_it_makes_it_committed(tmp_path):
     m = story()
     m.h.ops = m.h.ops[:-4]
