@@ -27,7 +27,7 @@ class PowerOff:
 
     needs: ClassVar[tuple[type, ...]] = (Powered,)
 
-    target: str = "all"  # the role whose power fails
+    target: str = "random"  # the role whose power fails; all: acknowledged records are gone, which no replication prevents
     count: Annotated[int, Between(1, 50)] = 1  # how many, with the target random
     answer_within_s: Wait = 60.0  # how long healing waits for the started brokers to answer
 

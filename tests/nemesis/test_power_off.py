@@ -12,7 +12,7 @@ from fencepost.nemesis.testing import FakeCluster
 def test_all_brokers_die_before_any_loses_unsynced_data():
     cluster = FakeCluster()
     cluster.unsynced = {"n1": {"t-0": (0, 7)}, "n3": {"t-0": (0, 7), "t-1": (2, 3)}}
-    fault = PowerOff()
+    fault = PowerOff(target="all")
     receipt = fault.inject(cluster, Random(1))
     assert [verb for verb, _ in cluster.calls] == ["kill"] * 3 + ["lose_unsynced"] * 3
     assert receipt.evidence["lost"] == {
@@ -25,6 +25,14 @@ def test_all_brokers_die_before_any_loses_unsynced_data():
     assert healed.healing["started"] == ["n1", "n2", "n3"]
     assert cluster.whole()
     assert fault.heal(cluster, healed).healing["started"] == []
+
+
+def test_of_one_broker_at_a_time_where_nothing_else_is_asked_for():
+    """What all brokers at once lose is no fault of replication."""
+    cluster = FakeCluster()
+    cluster.unsynced = {node: {"t-0": (0, 7)} for node in cluster.brokers}
+    assert len(PowerOff().inject(cluster, Random(1)).targets) == 1
+    assert len(PowerOff(count=2).inject(FakeCluster(), Random(1)).targets) == 2
 
 
 def test_a_power_off_that_loses_nothing_is_noted_as_a_kill():
@@ -50,7 +58,7 @@ def test_a_power_off_whose_losses_cannot_be_seen_has_no_effect(error):
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (False, "cannot; nothing was taken, so this was a mere kill")
     fault.heal(cluster, receipt)
-    receipt = PowerOff().inject(cluster, Random(1))
+    receipt = PowerOff(target="all").inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (True, "cannot; cannot")
 
 
@@ -61,7 +69,7 @@ def test_a_broker_that_survives_loses_nothing():
     cluster.kill, was = lambda node: None if node == "n1" else was(node), cluster.kill
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fencepost.nemesis.kill.GONE_WITHIN_S", 0)
-        receipt = PowerOff().inject(cluster, Random(1))
+        receipt = PowerOff(target="all").inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (True, "n1 survived; n1 is alive")
     assert set(receipt.evidence["lost"]) == {"n2", "n3"}
 
@@ -85,7 +93,7 @@ def test_a_broker_that_another_fault_killed_loses_its_power_too_and_the_receipt_
 
 def test_healing_after_a_failed_injection_does_no_harm():
     cluster = FakeCluster()
-    fault = PowerOff()
+    fault = PowerOff(target="all")
     fault.heal(cluster, type(fault.inject(FakeCluster(), Random(1)))())
     assert cluster.whole()
 
