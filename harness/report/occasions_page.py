@@ -38,7 +38,8 @@ at_least = { instance-died = 3, group-rebalanced = 5 }
 
 (`--at-least instance-died=3`.) A run without findings that has had fewer is *unknown*, not *valid*, and says which were
 lacking. A count that nobody knows (`null`, in words `?`) does not make a property *held without occasion*, and meets no
-demand: on clusters whose logs cannot be read, and in histories from elsewhere, receipts and logs are missing.
+demand: on clusters whose logs cannot be read, and in histories from elsewhere, receipts and logs are missing, or do not say
+whether a fault struck.
 
 A *valid* run is still valid where properties held without occasion; the first line of its report, `fencepost list`,
 `fencepost show`, the summaries and the page over all runs say how many.
