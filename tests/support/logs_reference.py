@@ -317,9 +317,9 @@ def unlogged(rows, ops):
     return found
 
 
-def undone(rows, ops):
-    """The indices of transactions of unknown outcome that the logs have aborted, and no log has committed."""
-    unknown = {(op["process"], op["op"]): op["index"] for op in ops if op["f"] == "txn" and op["type"] == "info"}
+def undone(rows, ops, types=("info",)):
+    """The indices of transactions, of unknown outcome or others, that the logs have aborted, and no log has committed."""
+    unknown = {(op["process"], op["op"]): op["index"] for op in ops if op["f"] == "txn" and op["type"] in types}
     ends = {index: set() for index in unknown.values()}
     for log in logs_of(rows).values():
         for at, row in enumerate(log):

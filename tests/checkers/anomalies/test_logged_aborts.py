@@ -163,3 +163,5 @@ def test_random_logs_give_what_the_slow_twin_gives(tmp_path, seed):
     m.judged(tmp_path, rows)
     view = view_of(open_run(tmp_path), no_session, here=True).view
     assert view.undone.tolist() == logs_reference.undone(rows, m.h.ops)
+    every = logged_aborts.aborted_in_logs(view, view.overview.index)
+    assert every.tolist() == logs_reference.undone(rows, m.h.ops, ("ok", "fail", "info"))
