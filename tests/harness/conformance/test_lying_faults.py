@@ -72,7 +72,7 @@ def effect(fault: Any, cluster: FakeCluster, bounds: Bounds = QUICK) -> Any:
     return result
 
 
-UNSEEN = {"power-off": ("lose_unsynced", "n1"), "corrupt": ("corrupt", "n2")}  # what files hold shows nowhere
+UNSEEN = {"power-off": ("lose_unsynced", "n2"), "corrupt": ("corrupt", "n2")}  # what files hold shows nowhere
 
 
 @pytest.mark.parametrize("kind", OURS)
