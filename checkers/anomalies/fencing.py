@@ -26,11 +26,12 @@ from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, Rows, Sifted, has_role, join_rows, rows_where
-from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
+from fencepost.checkers.model.values import ABORTED, NONE
 from fencepost.checkers.pipeline.instances import NO_INSTANCES, any_fenced, fenced_commits, fenced_operations, instances
+from fencepost.checkers.pipeline.logged_decisions import falsely_acknowledged
 from fencepost.checkers.selfcheck.schedules import scheduled
 from fencepost.checkers.selfcheck.transaction_damages import DENY
-from fencepost.checkers.views.false_acks import false_ack_rows, falsely_acknowledged
+from fencepost.checkers.views.false_acks import false_ack_rows
 from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.result_rows import send_rows
@@ -246,7 +247,7 @@ def _explain_false(finding: Finding, text: FindingText) -> str:
 
 def _sift_false(rows: Rows, run: RunView) -> Sifted:
     """The missing records of the transactions that were never committed."""
-    false = np.isin(rows["op"], falsely_acknowledged(rows, run, run.shared(fenced_commits)))
+    false = np.isin(rows["op"], falsely_acknowledged(rows, run))
     return Sifted(rows_where(rows, false & has_role(rows, "missing")))
 
 
@@ -287,8 +288,8 @@ def false_ack(log: PartitionLog) -> CheckResult:
        aborted;
     2. another instance of the transactional id had finished initialising before commit was called.
 
-    Without either it is `lost-write`; it is never both. A transaction of which some records are visible is `torn-transaction`'s
-    or, after a fencing, `zombie-commit`'s.
+    Without either it is `lost-write`, and so is what the brokers' logs have committed all the same (the markers say so); it is
+    never both. A transaction of which some records are visible is `torn-transaction`'s or, after a fencing, `zombie-commit`'s.
 
     compared: records of transactions whose commit returned ok that were returned, or had to be. One cause: the transaction.
 
@@ -306,7 +307,7 @@ def false_ack(log: PartitionLog) -> CheckResult:
     Slow twin: `false_acks` in tests/support/reference.py.
     """
     judged, returned, lacking = final_witness(log)
-    sure = log.sends.txn & (log.sends.status == COMMITTED) & judged
+    sure = log.commit_returned & judged
     missing = sure & ~returned & ~log.swallowed
     rows = join_rows(send_rows(log, missing, log.sends.op, "missing"), *false_ack_rows(log, missing))
     return CheckResult(int(sure.sum()), rows, lacking)

@@ -17,10 +17,10 @@ from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import NO_ROWS, CheckResult, Rows, Sifted, count_rows, has_role, join_rows, rows_where
 from fencepost.checkers.model.values import INFO, NONE
-from fencepost.checkers.pipeline.instances import fenced_commits
+from fencepost.checkers.pipeline.logged_decisions import falsely_acknowledged
 from fencepost.checkers.selfcheck.record_damages import GARBLE, HIDE, LOSE, TRUNCATE
 from fencepost.checkers.selfcheck.transaction_damages import TEAR
-from fencepost.checkers.views.false_acks import HIDDEN, SHOWN, false_ack_rows, falsely_acknowledged
+from fencepost.checkers.views.false_acks import HIDDEN, SHOWN, false_ack_rows
 from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.result_rows import send_rows
@@ -45,7 +45,7 @@ def _explain_lost(finding: Finding, text: FindingText) -> str:
     if len(writers) > 1:
         return (
             f"{len(lost):,} records of {len(writers):,} operations, next to each other in {lost[0].partition} ({places}), "
-            f"were acknowledged, and {how}."
+            f"were {'committed' if text.by_logs(writers) else 'acknowledged'}, and {how}."
         )
     writer, elsewhere = text.name(writers[0]), text.read_elsewhere(finding)
     record = "the record" if len(lost) == 1 else f"the {len(lost)} records"
@@ -61,7 +61,7 @@ def _sift_lost(rows: Rows, run: RunView) -> Sifted:
     those without acknowledgement, since commit follows every acknowledgement.
     Misplaced records are not lost: `wrong-partition` has them. What was never committed is not lost: `false-ack` has it.
     """
-    uncommitted = falsely_acknowledged(rows, run, run.shared(fenced_commits))
+    uncommitted = falsely_acknowledged(rows, run)
     rows = passed_in_time(rows_where(rows, ~np.isin(rows["op"], uncommitted) & ~has_role(rows, HIDDEN, SHOWN)))
     if not count_rows(rows):
         return Sifted(NO_ROWS)
@@ -131,7 +131,8 @@ def lost_write(log: PartitionLog) -> CheckResult:
 
     Promised are
 
-    1. every record of a transaction whose commit returned ok;
+    1. every record of a transaction whose commit returned ok, or that the brokers' logs have committed, whatever its client
+       learned (`checkers.pipeline.logged_decisions`);
     2. an acknowledged record outside transactions;
     3. an acknowledged record of an undecided transaction of which a read_committed reader got some record, unless commit was
        never called (`dirty-read`); any record where the operation has no completion, since commit follows every acknowledgement.

@@ -13,13 +13,12 @@ import pyarrow as pa
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.history.large_partitions import release_freed_memory
-from fencepost.checkers.history.scan import NO_OPERATIONS
 from fencepost.checkers.history.source import message
 from fencepost.checkers.model.arrays import Ints, distinct
 from fencepost.checkers.model.failures import RAISED, described
 from fencepost.checkers.model.results import ROW_NUMBERS, CheckResult
 from fencepost.checkers.model.threads import results as in_threads
-from fencepost.checkers.model.values import FinalRead, Resets, Settings
+from fencepost.checkers.model.values import FinalRead, LoggedDecisions, Resets, Settings
 from fencepost.checkers.views import several_records
 from fencepost.checkers.views.gathering import ExecutorMessage, Gatherer, gather_messages
 from fencepost.checkers.views.log import PartitionLog
@@ -89,7 +88,7 @@ class Questions:
     resets: Resets
     moments: Ints
     gatherers: tuple[Gatherer, ...]
-    aborted: Ints = field(default_factory=lambda: NO_OPERATIONS)  # transactions of unknown outcome that the logs have aborted
+    decisions: LoggedDecisions = field(default_factory=LoggedDecisions)
 
     def final(self, partition: str) -> FinalRead:
         """The final read of a partition."""

@@ -28,13 +28,13 @@ from fencepost.checkers.engine.joined_answers import JoinedAnswers
 from fencepost.checkers.history.large_partitions import PackedParts, is_large, large_partition_lock
 from fencepost.checkers.history.part_files import StoredMessage, StoredPart, stored, stored_message
 from fencepost.checkers.history.positions import Positions
-from fencepost.checkers.history.scan import COLUMNS, NO_OPERATIONS, PackedPart, pack, scan_columns, scan_locally
+from fencepost.checkers.history.scan import COLUMNS, UNDECIDED, PackedPart, pack, scan_columns, scan_locally
 from fencepost.checkers.history.source import LocalSource, Source, from_message
 from fencepost.checkers.model import forks
 from fencepost.checkers.model.array_files import ArrayFiles
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.results import NO_ROWS, ROW_NUMBERS, Rows
-from fencepost.checkers.model.values import FinalRead, Resets, Settings
+from fencepost.checkers.model.values import FinalRead, LoggedDecisions, Resets, Settings
 from fencepost.checkers.views import several_records
 from fencepost.checkers.views.assembly import log_of_columns, unpack_log
 from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
@@ -104,17 +104,17 @@ def run_partition_checks(
     moments: Ints | None = None,
     gathered: GatheredMessages | None = None,
     here: bool = False,
-    aborted: Ints = NO_OPERATIONS,
+    decisions: LoggedDecisions = UNDECIDED,
 ) -> JobResult:
     """Run every partition check over every partition in one job. `gathered` gets the messages for run checks.
 
     here: this process and forks of it judge, without a session.
-    aborted: transactions of unknown outcome that the logs have aborted (history indices).
+    decisions: what the logs say of transactions of unknown outcome.
     """
     bare = tuple(replace(check, sift=None, resolve=None, explain=None) for check in checks)  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
     gathered = gathered or GatheredMessages()
-    questions = Questions(bare, dict(finals), settings, resets or Resets(), moments, tuple(gathered.gatherers), aborted)
+    questions = Questions(bare, dict(finals), settings, resets or Resets(), moments, tuple(gathered.gatherers), decisions)
     made = (
         _judged_here(history, questions)
         if here and isinstance(history, LocalSource)
@@ -156,8 +156,8 @@ class _Scanned(NamedTuple):
 def _scanned_here(history: LocalSource, questions: Questions) -> dict[str, _Scanned]:
     """All partitions by name."""
     if history.records_of_a_partition() < FEW_RECORDS:
-        return _small_partitions(scan_columns(history, aborted=questions.aborted), questions)
-    groups = scan_locally(history, questions.aborted)
+        return _small_partitions(scan_columns(history, decisions=questions.decisions), questions)
+    groups = scan_locally(history, questions.decisions)
     return {
         name: _Scanned(sum(part.size for part in parts) // PACKED_RECORD, partial(_of_parts, questions, name, parts))
         for name, parts in groups.items()
@@ -217,11 +217,11 @@ def _of_parts(
 def _judged_on_spark(spark: SparkSession, history: Source, questions: Questions, gathered: GatheredMessages) -> list[Any]:
     """The results of every partition, and of a short history all messages."""
     judge = partial(_judged, questions)
-    groups = _packed_here(history, questions.aborted) if gathered.short else None
+    groups = _packed_here(history, questions.decisions) if gathered.short else None
     if groups is not None:
         return list(_judged_in_tasks(spark, groups, judge).collect())
     judge = partial(judge, of_large=_threads(spark))
-    packing = partial(pack, aborted=questions.aborted)
+    packing = partial(pack, decisions=questions.decisions)
     job = partial(_scanned_and_judged, spark, history, judge, packing)
     return list(map(_from_file, gathered.of_job(job, _shared_place(spark))))
 
@@ -261,9 +261,9 @@ def _from_file(outcome: Any) -> Any:
     return pickle.loads(outcome.read()) if isinstance(outcome, StoredMessage) else outcome
 
 
-def _packed_here(history: Source, aborted: Ints) -> Mapping[str, Sequence[PackedPart]] | None:
+def _packed_here(history: Source, decisions: LoggedDecisions) -> Mapping[str, Sequence[PackedPart]] | None:
     """The packed partitions of a history with few operations; None where they hold too many records."""
-    groups = scan_locally(history, aborted)
+    groups = scan_locally(history, decisions)
     return groups if _size(groups) <= MOST_BYTES_IN_TASKS else None
 
 

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from fencepost.checkers.history.packing import lower_bound, packed, unpacked
 from fencepost.checkers.history.source import PARTITION, Source
-from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.threads import results
-from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE
+from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE, LoggedDecisions
 
-TXN, FINISHED, FINAL, UNCOMMITTED, UNNAMED = 4, 8, 16, 32, 64  # bits of `flags`, above two bits of status
+STATUS, TXN, FINISHED, FINAL, UNCOMMITTED, UNNAMED = 3, 4, 8, 16, 32, 64  # bits of `flags`; the lowest two are the status
 SENDS, READS = 0, 1
 SHARED = {SENDS: ("op", "flags", "decided", "over"), READS: ("op", "process", "flags", "ended")}
 OWN = {SENDS: ("v", "offset", "began", "ended"), READS: ("v", "offset")}
@@ -30,7 +30,7 @@ TYPES = {"flags": np.int8, "process": np.int32}  # the others: 64 bits
 TEXTS = ("f", "type", "intent", "isolation")
 RECORD = ("v", "offset", "began", "ended")
 COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
-NO_OPERATIONS: Ints = np.empty(0, dtype=np.int64)
+UNDECIDED = LoggedDecisions()
 
 
 class PackedPart(NamedTuple):
@@ -50,34 +50,34 @@ NamedPart = tuple[str, PackedPart]  # with the topic-partition's name
 Columns = Mapping[str, Any]
 
 
-def scan_locally(history: Source, aborted: Ints = NO_OPERATIONS) -> dict[str, list[PackedPart]]:
-    """The parts of each topic-partition of a history, made in this process. aborted: as in `pack`."""
+def scan_locally(history: Source, decisions: LoggedDecisions = UNDECIDED) -> dict[str, list[PackedPart]]:
+    """The parts of each topic-partition of a history, made in this process. decisions: as in `pack`."""
     parts: dict[str, list[PackedPart]] = {}
-    for name, part in history.map_here(COLUMNS, TEXTS, partial(pack, aborted=aborted)):
+    for name, part in history.map_here(COLUMNS, TEXTS, partial(pack, decisions=decisions)):
         parts.setdefault(name, []).append(part)
     return dict(sorted(parts.items()))
 
 
-def scan_columns(history: Source, threads: int = 1, aborted: Ints = NO_OPERATIONS) -> dict[str, tuple[Columns, Columns]]:
+def scan_columns(history: Source, threads: int = 1, decisions: LoggedDecisions = UNDECIDED) -> dict[str, tuple[Columns, Columns]]:
     """The sends and the reads of each topic-partition as columns, in the order of the history: all at once, in this process.
 
     For partitions with few records each: to pack and unpack them one by one takes longer. With many, the parts take less memory,
-    which costs time too. aborted: as in `pack`.
+    which costs time too. decisions: as in `pack`.
     """
     codes: dict[str, int] = {}
     parts: dict[int, list[dict[str, Any]]] = {SENDS: [], READS: []}
     for batch in _with_records(history.batches(COLUMNS, (*TEXTS, PARTITION))[1]):
-        for side, columns in _of_sides(batch, codes, aborted):
+        for side, columns in _of_sides(batch, codes, decisions):
             parts[side].append(columns)
     sides = {side: _by_code(parts.pop(side), side, len(codes), threads) for side in (SENDS, READS)}
     named = {name: tuple(_sliced(*sides[side], code) for side in (SENDS, READS)) for name, code in codes.items()}
     return {name: named[name] for name in sorted(named) if any(len(columns["v"]) for columns in named[name])}  # type: ignore[misc]
 
 
-def pack(batches: Iterable[pa.RecordBatch], aborted: Ints = NO_OPERATIONS) -> Iterator[NamedPart]:
-    """Parts of batches of operations (`COLUMNS`), in order. aborted: those of unknown outcome that surely aborted (`index`)."""
+def pack(batches: Iterable[pa.RecordBatch], decisions: LoggedDecisions = UNDECIDED) -> Iterator[NamedPart]:
+    """Parts of batches of operations (`COLUMNS`), in order. decisions: what the logs say of those of unknown outcome."""
     for batch in _with_records(batches):
-        yield from _packed(batch, aborted)
+        yield from _packed(batch, decisions)
 
 
 def _with_records(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,13 +89,13 @@ def _with_records(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             yield filled
 
 
-def _packed(batch: pa.RecordBatch, aborted: Ints) -> Iterator[NamedPart]:
+def _packed(batch: pa.RecordBatch, decisions: LoggedDecisions) -> Iterator[NamedPart]:
     owner, mops = _micro_operations(batch)
-    operations, records = _operations(batch, aborted), {name: _numbers(mops[name]) for name in RECORD}
+    sides, records = _operations(batch, decisions), {name: _numbers(mops[name]) for name in RECORD}
     names, order, bounds = _by_partition(mops["partition"], _numbers(mops["kind"]) != 0)
     for code, (start, stop) in enumerate(pairwise(bounds.tolist())):
         if stop > start:
-            yield names[code // 2], _part(code % 2, order[start:stop], owner, operations, records)
+            yield names[code // 2], _part(code % 2, order[start:stop], owner, sides[code % 2], records)
 
 
 def _micro_operations(batch: pa.RecordBatch) -> tuple[Any, dict[str, pa.Array]]:
@@ -105,16 +105,16 @@ def _micro_operations(batch: pa.RecordBatch) -> tuple[Any, dict[str, pa.Array]]:
     return np.asarray(pc.list_parent_indices(lists)), dict(zip(fields, lists.flatten().flatten(), strict=True))
 
 
-def _of_sides(batch: pa.RecordBatch, codes: dict[str, int], aborted: Ints) -> Iterator[tuple[int, dict[str, Any]]]:
+def _of_sides(batch: pa.RecordBatch, codes: dict[str, int], decisions: LoggedDecisions) -> Iterator[tuple[int, dict[str, Any]]]:
     """The columns of the sends and of the reads of a batch, with the `code` of the partition, which `codes` gets."""
     owner, mops = _micro_operations(batch)
-    operations, records = _operations(batch, aborted), {name: _numbers(mops[name]) for name in RECORD}
+    sides, records = _operations(batch, decisions), {name: _numbers(mops[name]) for name in RECORD}
     coded, read = _coded(mops["partition"]), _numbers(mops["kind"]) != 0
     numbers = [codes.setdefault(name or "", len(codes)) for name in (*coded.dictionary.to_pylist(), "")]
     code = np.array(numbers)[np.asarray(pc.fill_null(coded.indices, len(numbers) - 1))]
     for side, which in ((SENDS, np.flatnonzero(~read)), (READS, np.flatnonzero(read))):
-        own = {*OWN[side], "ended"}
-        columns = {name: records[name][which] if name in own else operations[name][owner[which]] for name in COLUMNS_OF[side]}
+        own, shared = {*OWN[side], "ended"}, sides[side]
+        columns = {name: records[name][which] if name in own else shared[name][owner[which]] for name in COLUMNS_OF[side]}
         yield side, {**columns, "code": code[which]}
 
 
@@ -143,22 +143,30 @@ def _sliced(columns: Columns, bounds: Any, code: int) -> Columns:
     return {name: values[bounds[code] : bounds[code + 1]] for name, values in columns.items()}
 
 
-def _operations(batch: pa.RecordBatch, aborted: Ints) -> dict[str, Any]:
-    """The columns of each operation that are numbers; `flags` instead of texts."""
+def _operations(batch: pa.RecordBatch, decisions: LoggedDecisions) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The columns of each operation that are numbers, for its sends and for its reads; `flags` instead of texts.
+
+    What the logs say of an operation is for its sends: a client whose commit did not return ok goes on as after a failure.
+    """
     end = _numbers(batch.column("end"))
     numbers = {"op": _numbers(batch.column("index")), "process": _numbers(batch.column("process"))}
     over = np.where(_has(batch.column("type"), "ok"), end, NONE)
-    undone = np.isin(numbers["op"], aborted)
-    return {**numbers, "decided": _numbers(batch.column("decided")), "over": over, "flags": _flags(batch, undone)}
+    flags = _flags(batch)
+    shared = {**numbers, "decided": _numbers(batch.column("decided")), "over": over, "flags": flags}
+    sent = flags
+    for status, ops in ((ABORTED, decisions.aborted), (COMMITTED, decisions.committed)):
+        if len(ops):
+            sent = np.where(np.isin(numbers["op"], ops), sent & ~STATUS | status, sent)
+    return {**shared, "flags": sent.astype(np.int8)}, shared
 
 
-def _flags(batch: pa.RecordBatch, undone: Bools) -> Any:
+def _flags(batch: pa.RecordBatch) -> Any:
     """The texts of operations as bits."""
     txn, ok = _has(batch.column("f"), "txn"), _has(batch.column("type"), "ok")
     failed = _has(batch.column("type"), "fail") | (ok & txn & _has(batch.column("intent"), "abort"))
     # of a transaction without a word of its intent it is as if nobody had seen it end
     known = failed | ~ok | ~txn | _has(batch.column("intent"), "commit")
-    status = np.where(failed | undone, ABORTED, np.where(ok & known, COMMITTED, INFO))
+    status = np.where(failed, ABORTED, np.where(ok & known, COMMITTED, INFO))
     ended = np.asarray(batch.column("end").is_valid()) | (txn & _has(batch.column("intent"), "abort"))
     finished, final = known & ended, np.asarray(pc.fill_null(batch.column("final"), False))
     uncommitted, unnamed = _has(batch.column("isolation"), "read_uncommitted"), np.asarray(batch.column("isolation").is_null())

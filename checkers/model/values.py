@@ -23,6 +23,18 @@ COMMITTED, ABORTED, INFO = 0, 1, 2  # what is known of the operation that sent a
 _INDEX_BITS = 40  # of an operation's history index, beside its process
 
 
+def no_operations() -> Ints:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class LoggedDecisions:
+    """Transactions of unknown outcome of which the brokers' logs say how they ended (history indices)."""
+
+    aborted: Ints = field(default_factory=no_operations)
+    committed: Ints = field(default_factory=no_operations)
+
+
 @dataclass(frozen=True)
 class FinalRead:
     """The end of the final reads of one partition.

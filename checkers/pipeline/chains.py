@@ -230,6 +230,7 @@ class Pipeline:
         nothing = np.isin(ops, made) & ~np.isin(ops, self.proven) & self.all_read_back
         hidden = self.records["output"].isin(self._places.index[self._places["hidden"].astype(np.bool_)])
         false = np.isin(ops, self.records.loc[hidden, "op"]) | np.isin(ops, self.run.shared(fenced_commits))
+        false &= ~np.isin(ops, self.run.decisions.committed)
         fate = np.where(nothing & (status == INFO), ABORTED, status)
         return pd.DataFrame({"op": ops, "fate": np.where(nothing & false & (status == COMMITTED), INFO, fate)})
 

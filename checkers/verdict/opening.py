@@ -14,7 +14,7 @@ from fencepost.checkers.history.overview import Overview, read_overview
 from fencepost.checkers.history.source import LocalSource, Source, last_cause, read_errors
 from fencepost.checkers.history.source_of_run import source_of
 from fencepost.checkers.model.threads import results
-from fencepost.checkers.pipeline.logged_aborts import logged_aborts
+from fencepost.checkers.pipeline.logged_decisions import logged_decisions
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
 from fencepost.checkers.views.run_view import Fencing, RunView, Strike
 from fencepost.harness.api import CampaignError
@@ -90,8 +90,7 @@ def view_of(
         state_partitions=_state_partitions(run.plan),
         topics=frozenset(run.plan["topics"]) if run.plan.get("topics") else None,
     )
-    if len(undone := logged_aborts(view)):
-        view.abort(undone)
+    view.decide(logged_decisions(view))
     return OpenedRun(run, view, present, receipts)
 
 

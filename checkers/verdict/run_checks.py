@@ -80,7 +80,7 @@ def _partition_job(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
             times,
             run.gathered,
             run.here,
-            run.undone,
+            run.decisions,
         )
     except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: every result is unknown
         job = "job over the partitions" if run.here else "Spark job"

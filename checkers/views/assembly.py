@@ -14,6 +14,7 @@ from fencepost.checkers.history.scan import (
     FINISHED,
     READS,
     SENDS,
+    STATUS,
     TXN,
     UNCOMMITTED,
     UNNAMED,
@@ -87,7 +88,7 @@ def sorted_log(
         partial(read.__getitem__, "v"),
         lambda: stored((flags & uncommitted) == 0),
         lambda: stored((flags & FINAL) > 0),
-        lambda: stored(flags & 3),
+        lambda: stored(flags & STATUS),
     ]
     (sends, lookup), v, committed, last, status = results(tasks, threads)
     send = stored(_sends_of_reads(sends, lookup, v, arrival, back["offset"], threads))
@@ -113,7 +114,7 @@ def _sends_and_lookup(columns: dict[str, Any], arrays: Arrays) -> tuple[Sends, t
     sends = Sends(
         **{name: columns.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
         offset=_at_least_none(columns.pop("offset"), arrays),
-        status=stored(flags & 3),
+        status=stored(flags & STATUS),
         txn=stored((flags & TXN) > 0),
         finished=stored((flags & FINISHED) > 0),
     )

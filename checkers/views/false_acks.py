@@ -30,13 +30,13 @@ def false_ack_rows(log: PartitionLog, missing: Bools) -> list[dict[str, Any]]:
     """
     if not missing.any():
         return []
-    suspicious = missing & log.sends.txn & (log.sends.status == COMMITTED)
+    suspicious = missing & log.commit_returned
     hidden = suspicious & log.covered & log.seen_witness
     roles = ((HIDDEN, hidden), (SHOWN, suspicious & log.seen_committed))
     return [send_rows(log, which, log.sends.op, role) for role, which in roles]
 
 
-def falsely_acknowledged(rows: Rows, run: RunView, fenced: Ints) -> Ints:
+def seemingly_uncommitted(rows: Rows, run: RunView, fenced: Ints) -> Ints:
     """The operations whose acknowledged commit did not happen, by the missing, hidden and shown records of all partitions.
 
     fenced: operations whose instance had been fenced before commit was called.
@@ -46,6 +46,7 @@ def falsely_acknowledged(rows: Rows, run: RunView, fenced: Ints) -> Ints:
     if not len(evident):
         return np.empty(0, dtype=np.int64)
     known = run.transactional(ops) & (run.status(ops) == COMMITTED) & ~np.isin(ops, ops[has_role(rows, SHOWN)])
+    known &= ~np.isin(ops, run.decisions.committed)
     candidates = np.intersect1d(ops[known], evident)
     if not len(candidates):
         return np.empty(0, dtype=np.int64)

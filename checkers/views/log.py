@@ -334,8 +334,15 @@ class PartitionLog:
         return np.asarray(sends.txn & (sends.status == INFO) & sends.finished & (sends.decided == NONE))
 
     @shared_property
+    def commit_returned(self) -> Bools:
+        """Sends of transactions whose commit returned ok, without those that only the logs have committed."""
+        return np.asarray(self.sends.txn & (self.sends.status == COMMITTED) & (self.sends.over != NONE))
+
+    @shared_property
     def promised(self) -> Bools:
-        """Sends that are promises in any case: all of a committed transaction, acknowledged ones outside transactions."""
+        """Sends that are promises in any case: all of a transaction that committed, by its client or by the logs; acknowledged
+        ones outside transactions.
+        """
         return np.asarray(np.where(self.sends.txn, self.sends.status == COMMITTED, self.acked), dtype=np.bool_)
 
 

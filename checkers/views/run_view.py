@@ -22,7 +22,7 @@ from fencepost.checkers.history.source import Source, read_errors
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import Rows, count_rows
-from fencepost.checkers.model.values import ABORTED, NONE
+from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE, LoggedDecisions
 from fencepost.checkers.views.gathering import SHORT_HISTORY, GatheredMessages
 from fencepost.harness.api import Isolation, record_ids
 from fencepost.harness.api.clocks_ahead import ClockAhead
@@ -80,7 +80,7 @@ class RunView:
     strikes: the same with the nodes that each one names; None: nobody knows.
     recovery: the bounds within which clients have to succeed again after the last fault; None: nobody knows.
     fencing_s: how long a round of fencing by the leader of Connect's workers may take, by their settings; None: nobody knows.
-    undone: transactions of unknown outcome that the logs have aborted (history indices): `overview` has them as ABORTED.
+    decisions: what the logs say of transactions of unknown outcome: `overview` has these as ABORTED and COMMITTED.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     gathered: what run checks gathered of each partition; known once the partition checks ran.
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
@@ -125,7 +125,7 @@ class RunView:
         self.state_partitions = state_partitions
         self.faults, self.fencing_s, self.recovery = faults, fencing_s, recovery
         self.strikes, self.topics = strikes, topics
-        self.undone: Ints = np.empty(0, dtype=np.int64)
+        self.decisions = LoggedDecisions()
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}
@@ -138,11 +138,14 @@ class RunView:
             self._made[make] = make(self)
         return self._made[make]  # type: ignore[no-any-return]
 
-    def abort(self, undone: Ints) -> None:
-        """Take transactions of unknown outcome, by history index, as aborted from now on."""
+    def decide(self, decisions: LoggedDecisions) -> None:
+        """Take transactions of unknown outcome as what the logs say of them, from now on."""
+        if not len(decisions.aborted) and not len(decisions.committed):
+            return
         status = np.array(self.overview.status)
-        status[self.overview.at(undone)] = ABORTED
-        self.undone, self.overview = undone, replace(self.overview, status=status)
+        status[self.overview.at(decisions.aborted)] = ABORTED
+        status[self.overview.at(decisions.committed)] = COMMITTED
+        self.decisions, self.overview = decisions, replace(self.overview, status=status)
 
     def forget(self) -> None:
         """Let go of what `shared` made. Some of it holds this run, so that all its arrays would wait for a search for garbage."""

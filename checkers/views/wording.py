@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from fencepost.checkers.model.findings import Finding, FindingRecord
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE
 from fencepost.checkers.views.run_view import RunView
@@ -62,6 +64,8 @@ class FindingText:
         overview, at = self.run.overview, self._at(op)
         if not overview.txn[at]:
             return {COMMITTED: "was acknowledged", ABORTED: "surely failed"}.get(int(overview.status[at]), UNKNOWN)
+        if self.by_logs([op]):
+            return f"{UNKNOWN}, and the logs have it committed"
         if overview.status[at] == COMMITTED:
             return "was acknowledged as committed"
         if overview.status[at] == ABORTED:
@@ -81,6 +85,10 @@ class FindingText:
         """True if what an operation sent, and got acknowledged, is a promise in any case."""
         at = self._at(op)
         return bool(self.run.overview.status[at] == COMMITTED or not self.run.overview.txn[at])
+
+    def by_logs(self, ops: Sequence[int]) -> bool:
+        """True if one of some operations is known to have committed by the brokers' logs alone."""
+        return bool(np.isin(ops, self.run.decisions.committed).any())
 
     def how_missing(self, partition: str, count: int = 1) -> str:
         final = self.run.overview.final_reads.get(partition)

@@ -5,6 +5,7 @@ Each twin takes rows of all replicas (dicts as in `stored.parquet`) and the oper
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 
@@ -317,14 +318,49 @@ def unlogged(rows, ops):
     return found
 
 
-def undone(rows, ops, types=("info",)):
-    """The indices of transactions, of unknown outcome or others, that the logs have aborted, and no log has committed."""
-    unknown = {(op["process"], op["op"]): op["index"] for op in ops if op["f"] == "txn" and op["type"] in types}
-    ends = {index: set() for index in unknown.values()}
-    for log in logs_of(rows).values():
-        for at, row in enumerate(log):
+def decided(rows, ops, types=("info",)):
+    """The indices of transactions, of unknown outcome or others, that the logs have aborted, and of those that they have committed."""
+    unknown = {(op["process"], op["op"]): op for op in ops if op["f"] == "txn" and op["type"] in types}
+    ends = {op["index"]: set() for op in unknown.values()}
+    places, logs = {}, logs_of(rows)
+    for (node, partition), log in logs.items():
+        for row in log:
             process, op, _ = record_ids.split_record_id(row["v"]) if row["v"] is not None else (None, None, None)
             if (process, op) in unknown and row["transactional"]:
-                own = [other for other in log[at:] if other["kind"] in MARKERS and other["producer_id"] == row["producer_id"]]
-                ends[unknown[process, op]] |= {other["kind"] for other in own[:1]}
-    return sorted(index for index, kinds in ends.items() if kinds == {"ABORT"})
+                own = [other for other in log if other["kind"] in MARKERS and other["producer_id"] == row["producer_id"]]
+                behind = [other for other in own if other["offset"] > row["offset"]][:1]
+                kind = behind[0]["kind"] if behind else None
+                ends[unknown[process, op]["index"]].add(kind)
+                coordinators = [other["coordinator_epoch"] for other in own]
+                sure = kind == "COMMIT" and behind[0]["producer_epoch"] - row["producer_epoch"] in (0, 1)
+                sure &= coordinators == sorted(coordinators)
+                places.setdefault((partition, row["v"]), []).append((node, row["offset"], sure))
+    aborted = sorted(index for index, kinds in ends.items() if "ABORT" in kinds and "COMMIT" not in kinds)
+    return aborted, sorted(op["index"] for op in unknown.values() if _committed_by(op, ops, places, logs))
+
+
+def _committed_by(op, ops, places, logs):
+    """Whether the logs have committed a transaction of unknown outcome."""
+    sends = [mop for mop in op["mops"] if mop[0] == 0]
+    called = op["intent"] != "abort" and (op["decided"] is not None or op["end"] is None)
+    return called and bool(sends) and all(_is_committed(mop, ops, places, logs) for mop in sends)
+
+
+def _is_committed(mop, ops, places, logs):
+    """Whether all logs of its partition have a record at one place, committed, where it was acknowledged, if it was: without a
+    final read it has to be."""
+    _, partition, v, acknowledged, *_ = mop
+    found = places.get((partition, v), [])
+    nodes = [node for node, of in logs if of == partition]
+    ends = [
+        json.loads(row["detail"])[partition][1]
+        for row in ops
+        if row["f"] == "final-read" and row["isolation"] == "read_committed" and partition in json.loads(row["detail"])
+    ]
+    return (
+        sorted(node for node, *_ in found) == sorted(nodes)
+        and all(sure for *_, sure in found)
+        and len({offset for _, offset, _ in found}) == 1
+        and acknowledged in ((None, found[0][1]) if ends else (found[0][1],))
+        and all(found[0][1] < end for end in ends)
+    )

@@ -10,7 +10,7 @@ from support.histories import KEPT, answer, finding
 from support.judging import no_session
 from support.log_model import LogModel, random_model
 
-from fencepost.checkers.pipeline import logged_aborts
+from fencepost.checkers.pipeline import logged_decisions
 from fencepost.checkers.verdict.opening import view_of
 from fencepost.harness.history.run_directory import open_run
 
@@ -134,7 +134,7 @@ def test_a_table_that_breaks_its_reader_takes_no_other_result_with_it(tmp_path, 
     def broken(*_):
         raise KeyError("no such column")
 
-    monkeypatch.setattr(logged_aborts, "stored_logs", broken)
+    monkeypatch.setattr(logged_decisions, "stored_logs", broken)
     document, found = violated(story(), tmp_path)
     assert document["counts"]["aborted"] == 0
     assert "lost-write" in found
@@ -162,6 +162,6 @@ def test_random_logs_give_what_the_slow_twin_gives(tmp_path, seed):
     rows = [row for row in m.replicas() if row["kind"] not in ("COMMIT", "ABORT") or rng.random() < 0.9]
     m.judged(tmp_path, rows)
     view = view_of(open_run(tmp_path), no_session, here=True).view
-    assert view.undone.tolist() == logs_reference.undone(rows, m.h.ops)
-    every = logged_aborts.aborted_in_logs(view, view.overview.index)
-    assert every.tolist() == logs_reference.undone(rows, m.h.ops, ("ok", "fail", "info"))
+    assert view.decisions.aborted.tolist() == logs_reference.decided(rows, m.h.ops)[0]
+    every = logged_decisions.aborted_in_logs(view, view.overview.index)
+    assert every.tolist() == logs_reference.decided(rows, m.h.ops, ("ok", "fail", "info"))[0]
