@@ -18,7 +18,8 @@ T = TypeVar("T")
 Steps = Generator[None, None, T]
 Records = list[tuple[int, int]]  # offset and identity
 OPEN, DECIDED, OVER = "open", "decided", "over"  # states of a transaction
-PLAIN, COMMITTED, ABORTED, MARKER = "plain", "committed", "aborted", "marker"  # with `OPEN`: what became of a place of a log
+PLAIN, COMMITTED, ABORTED, MARKER, HIDDEN = "plain", "committed", "aborted", "marker", "hidden"  # with `OPEN`: what became of a
+# place of a log; HIDDEN: committed, and for readers as if it were aborted
 
 
 class Flaw(Enum):
@@ -27,6 +28,7 @@ class Flaw(Enum):
     SKIPS_RECORDS = "a fetch leaves out a visible record", 0.1
     SHOWS_ABORTED = "a read_committed fetch returns an aborted record", 0.3
     PASSES_LSO = "a read_committed fetch goes on above the last stable offset", 0.2
+    HIDES_COMMITTED = "no read_committed fetch returns a committed transaction of a partition", 0.3
     TURNS_MARKERS = "a marker is of the other kind than the decision", 0.15
     FORGETS_MARKERS = "a marker is not written", 0.1
     LOSES_RECORDS = "a record is acknowledged, and not appended", 0.05
@@ -50,13 +52,16 @@ class Entry:
 
     v: the record; None: a marker.
     owner: its transactional id; None: a record outside transactions.
-    committed: of a marker.
+    epoch: of its producer.
+    committed, hides: of a marker.
     gone: compaction took it.
     """
 
     v: int | None
     owner: str | None = None
+    epoch: int = 0
     committed: bool = False
+    hides: bool = False
     gone: bool = False
 
 
@@ -109,7 +114,7 @@ class Brokers:
                 undecided.setdefault(entry.owner, []).append(at)
             elif entry.owner:
                 for place in undecided.pop(entry.owner, ()):
-                    fates[place] = COMMITTED if entry.committed else ABORTED
+                    fates[place] = ABORTED if not entry.committed else HIDDEN if entry.hides else COMMITTED
         return fates, min((places[0] for places in undecided.values()), default=len(fates))
 
     def read(self, partition: str, position: int, isolation: str, most: int) -> tuple[Records, int]:
@@ -138,10 +143,10 @@ class Brokers:
         transaction.partitions.add(partition)
         if self.errs(Flaw.LOSES_RECORDS):
             return len(log)
-        log.append(Entry(v, name))
+        log.append(Entry(v, name, epoch))
         offset = len(log) - 1
         if self.errs(Flaw.REPEATS_RECORDS):
-            log.append(Entry(v, name))
+            log.append(Entry(v, name, epoch))
         return offset
 
     def retain(self, partition: str) -> None:
@@ -189,7 +194,7 @@ class Brokers:
         transaction = self.id(name).transaction
         assert transaction is not None
         transaction.state = DECIDED
-        self.work.append(self._markers(name, transaction, commit))
+        self.work.append(self._markers(name, self.id(name).epoch, transaction, commit))
 
     def abort(self, name: str, epoch: int) -> None:
         """Abort what a producer of this epoch has open, if anything."""
@@ -203,13 +208,14 @@ class Brokers:
             known.epoch += 1
             self.decide(name, False)
 
-    def _markers(self, name: str, transaction: Transaction, commit: bool) -> Steps[None]:
+    def _markers(self, name: str, epoch: int, transaction: Transaction, commit: bool) -> Steps[None]:
         places = sorted(transaction.partitions)
         self.rng.shuffle(places)
         for place in places:
             yield from pause(self.rng, (0, 0, 1, 2, 6))
             if not self.errs(Flaw.FORGETS_MARKERS):
-                self.logs[place].append(Entry(None, name, commit != self.errs(Flaw.TURNS_MARKERS)))
+                hides = commit and self.errs(Flaw.HIDES_COMMITTED)
+                self.logs[place].append(Entry(None, name, epoch, commit != self.errs(Flaw.TURNS_MARKERS), hides))
         yield from pause(self.rng, (0, 0, 1, 2, 6))
         for partition, (offset, order) in transaction.offsets.items():
             if commit and not self.errs(Flaw.LOSES_OFFSETS):
