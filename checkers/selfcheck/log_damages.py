@@ -173,7 +173,10 @@ def lose_marker(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed |
     if repeated.any():
         return None  # one that was written again would take its place
     what = f"the {marker['kind']} marker at {marker['partition']}@{marker['offset']} is on no replica"
-    return Changed(logs[~_at(logs, marker)], what, frozenset({marker["partition"]}))
+    changed, partition = logs[~_at(logs, marker)].copy(), logs["partition"] == marker["partition"]
+    if marker["offset"] == logs.loc[partition & (logs["kind"] != "log"), "offset"].max():  # else the log is one without its end
+        changed.loc[partition & (logs["kind"] == "log"), "last_offset"] = marker["offset"]
+    return Changed(changed, what, frozenset({marker["partition"]}))
 
 
 def split(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed | None:
@@ -381,8 +384,14 @@ def _acknowledged(logs: pd.DataFrame, rows: HistoryRows) -> Counter[tuple[int, i
     return Counter(zip(map(int, ids), map(int, epochs), known["partition"].tolist(), kinds, strict=True))
 
 
+_DECIDED = ("aborted-read", "lost-write")  # markers say what became of transactions of unknown outcome
 _CODED = ("wrong-marker", "record-after-marker", "unlogged-answer", "unlawful-state")
-_MERGED = ("sequence-gap", "sequence-repetition", "sequence-start", "epoch-regression", "late-marker", "delayed-marker", *_CODED)
+_MERGED = (
+    *("sequence-gap", "sequence-repetition", "sequence-start"),
+    *("epoch-regression", "late-marker", "delayed-marker"),
+    *_DECIDED,
+    *_CODED,
+)
 
 
 def _damage(name: str, change: Change, expects: Sequence[str], *accompanying: str) -> PlantedDamage:
@@ -393,9 +402,11 @@ GAP = _damage("sequence-gap", shift(3), ("sequence-gap",))
 REPEAT = _damage("sequence-repetition", shift(0), ("sequence-repetition",))
 START = _damage("sequence-start", shift(5, whole=True), ("sequence-start",))
 MERGE = _damage("producer-id-merge", merge, ("producer-id-reuse",), *_MERGED)
-TURN = _damage("marker-turn", turn, ("wrong-marker",))
-LOSE_MARKER = _damage("marker-loss", lose_marker, ("wrong-marker",), "record-after-marker")
-SPLIT = _damage("marker-early", split, ("record-after-marker",), "epoch-regression", "sequence-repetition", "sequence-gap")
+TURN = _damage("marker-turn", turn, ("wrong-marker",), *_DECIDED)
+LOSE_MARKER = _damage("marker-loss", lose_marker, ("wrong-marker",), "record-after-marker", *_DECIDED)
+SPLIT = _damage(
+    "marker-early", split, ("record-after-marker",), "epoch-regression", "sequence-repetition", "sequence-gap", *_DECIDED
+)
 DELAY = _damage("marker-delay", delay, ("delayed-marker",))
 DIVERGE = _damage("replica-content", diverge, ("replica-divergence",))
 EPOCH_BACK = _damage("leader-epoch-back", epoch_back, ("leader-epoch-regression",))

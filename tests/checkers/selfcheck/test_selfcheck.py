@@ -8,6 +8,7 @@ import pytest
 from support.histories import History, write_history
 from support.installed import DAMAGES, INSTALLED
 from support.judging import no_session
+from support.log_model import LogModel
 
 from fencepost.checkers.anomalies.cycles import CHECKS
 from fencepost.checkers.api import Check, partition_check, run_check
@@ -190,3 +191,19 @@ def test_selfcheck_changes_nothing_in_the_run_directory(lawful):
     _, row = selfcheck(open_run(lawful), no_session, checks=checks, damages=some("lose"))
     assert row.ok
     assert {path.name: path.read_bytes() for path in lawful.iterdir()} == before
+
+
+@pytest.mark.parametrize("damage", some("marker-turn", "marker-loss"), ids=lambda damage: damage.name)
+def test_markers_that_the_selfcheck_changes_decide_otherwise_about_transactions_of_unknown_outcome(tmp_path, damage):
+    m = LogModel()
+    m.initialise(0, "id-0")
+    m.transaction(0, {"t-0": 1}, answer="info")
+    m.transaction(0, {"t-0": 1}, commit=False, answer="info")
+    m.h.ops[-1] |= {"intent": "commit"}
+    m.transaction(0, {"t-0": 1}, answer="info")
+    m.h.final({"t-0": [0, 4]}, uncommitted={"t-0": [0, 2, 4]})
+    m.judged(tmp_path)
+    others = [check for check in installed_checks()[0] if not check.name.startswith("G")]
+    for seed in range(4):
+        _, row, *_ = selfcheck(open_run(tmp_path), no_session, seed, others, damages=[damage])
+        assert row.ok, row.note
