@@ -103,9 +103,9 @@ def backwards_between_instances(run: RunView, rows: pd.DataFrame) -> tuple[int, 
 
 
 def _earlier(all_instances: Any, instance: int, others: Any) -> Any:
-    """True for each instance of the same transactional id that had initialised before this one began to."""
+    """True for each other instance of the same transactional id that had initialised before this one began to."""
     same = (all_instances.ident[others] == all_instances.ident[instance]) & (all_instances.ready[others] != NONE)
-    return same & (all_instances.ready[others] <= all_instances.began[instance])
+    return same & (others != instance) & (all_instances.ready[others] <= all_instances.began[instance])
 
 
 def _explain(finding: Finding, text: FindingText) -> str:

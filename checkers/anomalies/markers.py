@@ -348,7 +348,8 @@ def _following(run: RunView) -> Ints:
         same = np.flatnonzero((known.ident == ident) & (known.ready != NONE))
         same = same[np.argsort(known.began[same], kind="stable")]
         soonest = np.append(np.minimum.accumulate(known.ready[same][::-1])[::-1], FOREVER)
-        following[same] = soonest[np.searchsorted(known.began[same], known.ready[same])]
+        later = np.searchsorted(known.began[same], known.ready[same])
+        following[same] = soonest[np.maximum(later, 1 + np.arange(len(same)))]  # not itself, where that took no time
     return following
 
 

@@ -102,6 +102,15 @@ def test_an_instance_with_the_epoch_of_the_one_before_is_found(tmp_path):
     assert [record["v"] for record in finding(document, "epoch-regression")["records"]] == [h.v("t-1", 7)]
 
 
+def test_an_instance_whose_initialise_took_no_time_is_not_the_one_before(tmp_path):
+    h = two_instances()
+    for op in h.ops:
+        if op["f"] == "initialise":
+            op["end"] = op["time"]
+    rows = ("n1", "t-0", 5, 3, 1, "record", h.v("t-0", 5)), ("n1", "t-1", 7, 3, 2, "record", h.v("t-1", 7))
+    assert judged(tmp_path, h, *rows)[0]["verdict"] == "held"
+
+
 @pytest.mark.parametrize("lower", [0, 1])
 def test_each_replica_is_a_log_by_itself(tmp_path, lower):
     """n1 has records of epoch 1 where the others have a marker of epoch 2: it was not in sync, and has not cut them off yet. An

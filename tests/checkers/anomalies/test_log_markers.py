@@ -231,6 +231,14 @@ def test_a_marker_of_an_older_transaction_after_initialise_had_returned_is_found
     assert "after a later instance of its transactional id had initialised" in finding(document, "late-marker")["sentence"]
 
 
+def test_an_instance_whose_initialise_took_no_time_is_no_later_one(tmp_path):
+    m = fenced(late=False)
+    for op in m.h.ops:
+        if op["f"] == "initialise":
+            op["end"] = op["time"]
+    assert not violated(m.judged(tmp_path))
+
+
 def test_an_epoch_that_a_client_raised_itself_is_no_later_instance(tmp_path):
     """An instance's transaction left no record before it was aborted; it raised its epoch, and wrote with the next one only."""
     m = LogModel()
