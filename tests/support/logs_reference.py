@@ -319,7 +319,7 @@ def unlogged(rows, ops):
 
 
 def decided(rows, ops, types=("info",)):
-    """The indices of transactions, of unknown outcome or others, that the logs have aborted, and of those that they have committed."""
+    """The indices of transactions of these outcomes that the logs have aborted, and of those that they have committed."""
     unknown = {(op["process"], op["op"]): op for op in ops if op["f"] == "txn" and op["type"] in types}
     ends = {op["index"]: set() for op in unknown.values()}
     places, logs = {}, logs_of(rows)
