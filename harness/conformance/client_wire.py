@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,7 +30,6 @@ from fencepost.harness.conformance.client_fixture import (
 from fencepost.harness.conformance.client_ledger import sensitivity
 from fencepost.harness.conformance.client_repetition import IDEMPOTENT, RepeatedStories, shuffled
 from fencepost.harness.drivers.client import DriverClient
-from fencepost.harness.proxy.control import Control
 from fencepost.harness.proxy.jars import FIRST, with_proxy
 from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 from fencepost.harness.proxy.record import Line, lines_of
@@ -65,12 +64,12 @@ class Wire:
 
     bootstrap: the address at which clients reach it.
     record: the directory of its record.
-    control: its HTTP interface.
+    settle: waits until the record has all that has passed.
     """
 
     bootstrap: str
     record: Path
-    control: Control
+    settle: Callable[[], object]
     _name: str = ""
     _before: int = 0
 
@@ -100,7 +99,7 @@ class Wire:
         return re.search(rf"{re.escape(self._name)}(?!\d)", line.client_id or "") is not None
 
     def _lines(self) -> list[Line]:
-        self.control.status()  # from here on the file has all that has passed
+        self.settle()
         return [line for file in self.record.glob("*.jsonl") for line in lines_of(file)]
 
 
@@ -140,7 +139,7 @@ class WireStories(RepeatedStories):
                 stack.enter_context(proxy)
             except ClusterError as error:
                 raise NotHere(f"no proxy before the broker: {error}") from error
-            yield Wire(proxy.address, record, proxy.control)
+            yield Wire(proxy.address, record, proxy.control.status)
 
     # -- settings ---------------------------------------------------------------------------------
     def story_settings_on_the_wire(self) -> str:

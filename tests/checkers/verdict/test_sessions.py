@@ -71,6 +71,7 @@ def test_one_process_and_forks_come_to_the_same_verdict(tmp_path, monkeypatch, r
 def test_a_history_that_does_not_fit_in_memory_goes_to_spark(spark, tmp_path, monkeypatch):
     here = judged(tmp_path / "a", no_session)
     monkeypatch.setattr("fencepost.checkers.engine.placement.most_records", lambda: 0)
+    monkeypatch.setattr("fencepost.checkers.engine.placement.SPARK", 0)
     there = judged(tmp_path / "b", lambda: spark)
     assert there["checker"]["master"].startswith("local[2")
     assert [there[name] for name in SAME] == [here[name] for name in SAME]

@@ -22,7 +22,7 @@ def write(directory, *requests):
 
 
 def test_a_late_fetch_of_a_client_that_was_closed_accuses_nobody(tmp_path):
-    wire = Wire("127.0.0.1:1", tmp_path)
+    wire = Wire("127.0.0.1:1", tmp_path, lambda: None)
     wire.begin("kit-7-1")
     write(tmp_path, ("kit-7-1", "Fetch", 12, {"isolationLevel": 0}))
     assert wire.requests("Fetch") == [{"isolationLevel": 0}]
@@ -32,7 +32,7 @@ def test_a_late_fetch_of_a_client_that_was_closed_accuses_nobody(tmp_path):
 
 
 def test_a_client_that_does_not_say_its_name_has_all_requests_since_it_was_opened(tmp_path):
-    wire = Wire("127.0.0.1:1", tmp_path)
+    wire = Wire("127.0.0.1:1", tmp_path, lambda: None)
     write(tmp_path, ("library", "EndTxn", 5, {}))
     wire.begin("kit-7-2")
     write(tmp_path, ("library", "EndTxn", 3, {}))
