@@ -82,6 +82,7 @@ final class Journal {
             through = true;
             settle();
             through = false;
+            notifyAll();
         }
     }
 
