@@ -70,13 +70,14 @@ final class Journal {
 
     /** When it returns, the event is in the kernel's hands. */
     synchronized void add(Event event) {
-        while (over || through || bytes > MOST && trouble == null) {
+        boolean fits = segments != null && Segments.fits(event);
+        while (over || through || trouble == null && (bytes > MOST || fits && segments.isFull(event, done))) {
             await();
         }
         if (trouble != null) {
             return; // after an event that could not be written there is none: with a hole a record would say what never happened
         }
-        boolean kept = inMemory || segments != null && Segments.fits(event) && written(event);
+        boolean kept = inMemory || fits && written(event);
         take(event);
         if (!kept) { // and nobody may be ahead of it
             through = true;
@@ -96,9 +97,7 @@ final class Journal {
     /** True when an event is in a segment; false: it cannot be. */
     private boolean written(Event event) {
         try {
-            while (!segments.add(added + 1, event, done, lines.count(), lines.size())) {
-                await();
-            }
+            segments.add(added + 1, event, done, lines.count(), lines.size());
             return true;
         } catch (InternalError error) { // the disk has no room after all
             return false;

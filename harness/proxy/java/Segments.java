@@ -59,23 +59,27 @@ final class Segments {
         return event.size() < SIZE / 2;
     }
 
-    /** Takes an event; false: there is no room for it until more events are lines, of which there are `done`. */
-    boolean add(long number, Event event, long done, long lines, long bytes) {
-        ByteBuffer content = begin(event.size(), number, event.kind());
-        event.write(content);
-        if (content.position() > SIZE - at) {
-            if (last[1 - current] > done) {
-                return false;
-            }
+    /** True if there is no room for an event until more than the first `done` events are lines. */
+    boolean isFull(Event event, long done) {
+        return !hasRoom(event) && last[1 - current] > done;
+    }
+
+    /** Takes an event, for which there must be room. done: how many events are lines; lines, bytes: how many these are. */
+    void add(long number, Event event, long done, long lines, long bytes) {
+        if (!hasRoom(event)) {
             current = 1 - current;
             lap++;
             at = 0;
             mark(done, lines, bytes);
-            return add(number, event, done, lines, bytes);
         }
+        ByteBuffer content = begin(event.size(), number, event.kind());
+        event.write(content);
         put(content);
         last[current] = number;
-        return true;
+    }
+
+    private boolean hasRoom(Event event) {
+        return HEAD + event.size() <= SIZE - at;
     }
 
     /** Says up to which event there are lines, where there is room for it. */
