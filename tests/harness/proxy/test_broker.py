@@ -107,8 +107,9 @@ def test_tls_ends_at_the_proxy_and_sasl_passes_through_it(cluster, kafka_classpa
         assert proxy.control.status()["failures"] == 0
     rows = record.read(tmp_path).to_pylist()
     ends = [row for row in rows if row["api"] == "EndTxn"]
-    assert [row["lost"] for row in ends] == ["client closed", None]
-    assert [row["error"] for row in ends] == ["NONE", "NONE"]
+    first, *between, last = ends
+    assert (first["lost"], first["error"], last["lost"], last["error"]) == ("client closed", "NONE", None, "NONE")
+    assert {row["error"] for row in between} <= {"CONCURRENT_TRANSACTIONS"}  # the coordinator may still be at work on the first
     assert ends[0]["forwarded_ns"] > ends[0]["arrived_ns"]
 
 
