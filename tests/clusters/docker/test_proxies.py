@@ -51,5 +51,6 @@ def test_a_brokers_messages_are_caught_and_another_proxy_takes_the_place_of_a_ki
         cluster.heal()
     ends = record.read(tmp_path / RunFile.WIRE_LINES).filter(pc.field("api") == "EndTxn").to_pylist()
     assert {row["transactional_id"] for row in ends} == {"before", "after"}
-    assert sorted(path.name for path in (tmp_path / RunFile.WIRE_LINES).iterdir()) == ["n1-2.jsonl", "n1.jsonl"]
+    files = [f"{proxy}.{kind}" for proxy in ("n1-2", "n1") for kind in ("journal-0", "journal-1", "jsonl")]
+    assert sorted(path.name for path in (tmp_path / RunFile.WIRE_LINES).iterdir()) == files, "both were killed"
     assert [str(left) for left in leftovers.find() if left.run == tmp_path.name] == []
