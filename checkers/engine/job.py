@@ -12,7 +12,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from operator import itemgetter
@@ -31,7 +31,7 @@ from fencepost.checkers.history.positions import Positions
 from fencepost.checkers.history.scan import COLUMNS, UNDECIDED, PackedPart, pack, scan_columns, scan_locally
 from fencepost.checkers.history.source import LocalSource, Source, from_message
 from fencepost.checkers.model import forks
-from fencepost.checkers.model.array_files import ArrayFiles
+from fencepost.checkers.model.array_files import ArrayFiles, ReusedFile
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.results import NO_ROWS, ROW_NUMBERS, Rows
 from fencepost.checkers.model.values import FinalRead, LoggedDecisions, Resets, Settings
@@ -349,15 +349,25 @@ def _judged(
     folder: for its arrays (None: the temporary directory).
     """
     size = parts.size if isinstance(parts, PackedParts) else 0
-    large, files = is_large(size), ArrayFiles(folder)
-    arrays, threads = (files, of_large) if large else (IN_MEMORY, threads)
-    with large_partition_lock(size), files.dropping_pages() if large else nullcontext():
+    large = is_large(size)
+    with large_partition_lock(size), _array_files(folder, large) as files:
         packed = parts.take(files) if isinstance(parts, PackedParts) else parts
+        arrays, threads = (files, of_large) if large else (IN_MEMORY, threads)
         final = questions.final(partition)
         log = unpack_log(partition, packed, final, questions.settings, questions.resets, threads, arrays)
         del packed
         yield from questions.answers(log, threads, folder, RELEASED if large else 0)
         del log  # before the lock gives back what was freed
+
+
+@contextmanager
+def _array_files(folder: Path | None, large: bool) -> Iterator[ArrayFiles]:
+    """What maps the files of a partition's parts, and of a large one keeps its arrays."""
+    if not large:
+        yield ArrayFiles(folder)
+        return
+    with ReusedFile(folder) as files, files.dropping_pages():
+        yield files
 
 
 def _threads(spark: SparkSession) -> int:

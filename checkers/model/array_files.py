@@ -6,15 +6,19 @@ others need the memory, and reads them again when they are looked at.
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import tempfile
+from bisect import insort
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import IO, Any
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 import numpy as np
 
@@ -53,28 +57,29 @@ class ArrayFiles(Arrays):
         if not isinstance(values, np.ndarray) or values.nbytes < SMALL or _is_mapped(values):
             return values
         with suppress(OSError):
-            return self._written([values], values.dtype).reshape(values.shape)
+            return self._written([values], values.dtype, values.nbytes).reshape(values.shape)
         return values
 
     def taken(self, values: Any, positions: Any) -> Any:
         """Same as `Arrays.taken`, some of them at a time."""
-        if len(positions) * values.itemsize >= SMALL:
+        size = len(positions) * values.itemsize
+        if size >= SMALL:
             with suppress(OSError):
-                parts = np.array_split(positions, -(-len(positions) * values.itemsize // MOST_AT_ONCE))
-                return self._written((values[part] for part in parts), values.dtype)
+                parts = np.array_split(positions, -(-size // MOST_AT_ONCE))
+                return self._written((values[part] for part in parts), values.dtype, size)
         return super().taken(values, positions)
 
-    def _written(self, parts: Iterable[Any], kind: np.dtype[Any]) -> Any:
-        with tempfile.TemporaryFile(prefix="fencepost-array-", dir=self.folder, buffering=0) as file:
-            for part in parts:
-                content = np.ascontiguousarray(part, dtype=kind).data.cast("B")
-                while content:
-                    content = content[os.write(file.fileno(), content) :]
+    def _written(self, parts: Iterable[Any], kind: np.dtype[Any], size: int) -> Any:
+        """The parts of an array of so many bytes as one."""
+        with _nameless(self.folder) as file:
+            _write(file, 0, parts, kind)
             return np.frombuffer(self.mapped(file), kind)
 
-    def mapped(self, file: IO[bytes]) -> mmap.mmap:
-        """A file's content, which the kernel reads when it is looked at; the file itself may be closed. Raises OSError."""
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    def mapped(self, file: IO[bytes], start: int = 0, size: int = 0) -> mmap.mmap:
+        """A file's content, or so many bytes of it, which the kernel reads when it is looked at; the file itself may be closed.
+        Raises OSError.
+        """
+        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ, offset=start)
         with self._lock:
             self._maps.add(mapped)
         return mapped
@@ -102,6 +107,92 @@ class ArrayFiles(Arrays):
         finally:
             over.set()
             thread.join()
+
+
+class ReusedFile(ArrayFiles):
+    """Arrays in one file, the file `arrays` of a folder, which is left to whoever needs it next. A context: it closes the file.
+
+    A new page of a file is cleared, and on a virtual machine the host may have to find it first: that takes up to ten times as
+    long as to write to it. So the place of an array that is gone is used again, and the file of one partition by the next one.
+    As long as somebody has an array of it the file is locked, since a mapping keeps it open; others get a file without a name
+    meanwhile. No fork of this process may use its arrays.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        super().__init__(folder)
+        self._file: IO[bytes] | None = None
+        with suppress(OSError):  # then arrays stay in memory
+            self._file = (_locked(folder / "arrays") if folder else None) or _nameless(folder)
+        self._end, self._free = 0, list[tuple[int, int]]()
+        self._returned: deque[tuple[int, int]] = deque()  # places of arrays that are gone, as their threads say it
+
+    def __enter__(self) -> ReusedFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file:
+            self._file.close()
+
+    def _written(self, parts: Iterable[Any], kind: np.dtype[Any], size: int) -> Any:
+        if self._file is None:
+            raise OSError("there is no file for arrays")
+        room = -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
+        start = self._taken_place(room)
+        give_back = partial(self._returned.append, (start, room))
+        try:
+            _write(self._file, start, parts, kind)
+            mapped = self.mapped(self._file, start, size)
+        except BaseException:
+            give_back()
+            raise
+        finalize(mapped, give_back).atexit = False
+        return np.frombuffer(mapped, kind)
+
+    def _taken_place(self, room: int) -> int:
+        """The first place that is large enough."""
+        with self._lock:
+            while self._returned:
+                insort(self._free, self._returned.popleft())
+            joined: list[tuple[int, int]] = []
+            for start, size in self._free:
+                before, length = joined[-1] if joined else (0, -1)
+                if before + length == start:
+                    joined[-1] = (before, length + size)
+                else:
+                    joined.append((start, size))
+            self._free = joined
+            for number, (start, size) in enumerate(joined):
+                if size >= room:
+                    joined[number : number + 1] = [(start + room, size - room)] if size > room else []
+                    return start
+            start, self._end = self._end, self._end + room
+            return start
+
+
+def _nameless(folder: Path | None) -> IO[bytes]:
+    return tempfile.TemporaryFile(prefix="fencepost-array-", dir=folder, buffering=0)
+
+
+def _locked(path: Path) -> IO[bytes] | None:
+    """A file to write arrays to that nobody else does, nor has arrays of; None where that is not to be had."""
+    with suppress(OSError):
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+b", buffering=0)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise
+        return file
+    return None
+
+
+def _write(file: IO[bytes], start: int, parts: Iterable[Any], kind: np.dtype[Any]) -> None:
+    """Write the parts of an array from some place of a file on. Raises OSError."""
+    for part in parts:
+        content = np.ascontiguousarray(part, dtype=kind).data.cast("B")
+        while content:
+            written = os.pwrite(file.fileno(), content, start)
+            content, start = content[written:], start + written
 
 
 def _is_mapped(values: Any) -> bool:

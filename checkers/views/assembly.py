@@ -27,6 +27,7 @@ from fencepost.checkers.model.arrays import Ints, positions_in, true_positions
 from fencepost.checkers.model.threads import results
 from fencepost.checkers.model.values import NONE, FinalRead, Resets, Settings
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog, Reads, Sends, position_type, slices
+from fencepost.harness.api.record_ids import MAX_PROCESS, process_of
 
 SPARSE = 4  # offsets for every send, beyond which no table of them is made
 
@@ -78,7 +79,7 @@ def sorted_log(
 
     arrays: where a column is kept once it is sorted, before the next one is asked for.
     """
-    arrival, calls = results([partial(_order, read, "offset"), partial(_order, sent, "v")], threads)
+    arrival, calls = results([partial(_order_of_offsets, read), partial(_order_of_identities, sent)], threads)
     own = [name for name in read if name != "v"]  # a read's identity is that of its send
     back, out = _in_order([(read, own, arrival), (sent, list(sent), calls)], arrays, threads)
     stored, flags = arrays.stored, back.pop("flags")
@@ -121,10 +122,26 @@ def _sends_and_lookup(columns: dict[str, Any], arrays: Arrays) -> tuple[Sends, t
     return sends, _by_offset(sends)
 
 
-def _order(columns: Columns, by: str) -> Any:
-    """Positions by a column, rows with equal values as they come."""
-    key = columns[by]
-    return np.argsort(key, kind="stable").astype(position_type(len(key)))
+def _order_of_offsets(columns: Columns) -> Any:
+    """Positions by offset, of equal ones as they come."""
+    offset = columns["offset"]
+    return np.argsort(offset, kind="stable").astype(position_type(len(offset)))
+
+
+def _order_of_identities(columns: Columns) -> Any:
+    """Positions by identity, of equal ones as they come.
+
+    A process sends in the order of its records' identities, so these are in order once the processes are, which are few enough
+    for a sort without comparisons: a quarter of the time.
+    """
+    v = columns["v"]
+    process = process_of(v)
+    if len(v) and process.min() >= 0 and process.max() <= MAX_PROCESS:
+        order = np.argsort(process.astype(np.uint16), kind="stable").astype(position_type(len(v)))
+        in_order = v[order]
+        if (in_order[1:] >= in_order[:-1]).all():
+            return order
+    return np.argsort(v, kind="stable").astype(position_type(len(v)))
 
 
 def _in_order(sides: Sequence[tuple[Columns, list[str], Any]], arrays: Arrays, threads: int) -> list[dict[str, Any]]:

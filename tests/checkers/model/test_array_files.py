@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fencepost.checkers.model import array_files
-from fencepost.checkers.model.array_files import SMALL, ArrayFiles, Arrays
+from fencepost.checkers.model.array_files import SMALL, ArrayFiles, Arrays, ReusedFile
 
 LARGE = 2 * SMALL // 8  # values of 64 bits
 
@@ -30,9 +30,9 @@ def resident(values) -> int:
     return size
 
 
-@pytest.fixture
-def arrays(tmp_path) -> ArrayFiles:
-    return ArrayFiles(tmp_path)
+@pytest.fixture(params=[ArrayFiles, ReusedFile])
+def arrays(tmp_path, request) -> ArrayFiles:
+    return request.param(tmp_path)
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.int8, np.bool_])
@@ -70,7 +70,8 @@ def test_what_lies_in_a_file_is_not_written_again(arrays):
     assert arrays.stored(part) is part
 
 
-def test_no_file_has_a_name_and_none_outlives_its_array(arrays, tmp_path):
+def test_no_file_has_a_name_and_none_outlives_its_array(tmp_path):
+    arrays = ArrayFiles(tmp_path)
     before = len(os.listdir("/proc/self/fd"))
     stored = [arrays.stored(np.arange(LARGE)) for _ in range(3)]
     assert not list(tmp_path.iterdir())
@@ -87,8 +88,51 @@ def test_an_array_for_which_the_disk_has_no_room_stays_in_memory(arrays):
         assert np.array_equal(arrays.taken(values, values[::-1]), values[::-1])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert ArrayFiles(arrays.folder / "gone").stored(values) is values
+    assert type(arrays)(arrays.folder / "gone").stored(values) is values
     assert arrays.stored(values) is not values
+
+
+def test_the_place_of_an_array_that_is_gone_is_used_again(tmp_path):
+    with ReusedFile(tmp_path) as arrays:
+        first, second = (arrays.stored(np.arange(LARGE) + number) for number in range(2))
+        size = (tmp_path / "arrays").stat().st_size
+        for number in range(5):
+            del first
+            first = arrays.stored(np.arange(LARGE) - number)
+            assert (first[0], first[-1], second[0], second[-1]) == (-number, LARGE - 1 - number, 1, LARGE)
+        assert (tmp_path / "arrays").stat().st_size == size
+        del first, second
+        assert arrays.stored(np.arange(2 * LARGE)).sum() == np.arange(2 * LARGE).sum()  # both places are one again
+        assert (tmp_path / "arrays").stat().st_size == size
+
+
+def test_arrays_that_come_and_go_keep_their_values(tmp_path, monkeypatch):
+    monkeypatch.setattr(array_files, "SMALL", 1)
+    random = np.random.default_rng(5)
+    kept = {}
+    with ReusedFile(tmp_path) as arrays:
+        for number in range(400):
+            values = np.full(int(random.integers(1, 30_000)), number)
+            kept[number] = arrays.taken(values, np.arange(len(values))) if number % 2 else arrays.stored(values)
+            for gone in random.choice(list(kept), len(kept) // 4, replace=False).tolist():
+                del kept[gone]
+            assert all((values == one).all() for one, values in kept.items())
+    assert (tmp_path / "arrays").stat().st_size < 100 * 30_000 * 8  # a quarter of all together
+
+
+def test_a_file_of_which_somebody_has_an_array_is_left_alone(tmp_path):
+    with ReusedFile(tmp_path) as arrays:
+        held = arrays.stored(np.arange(LARGE))
+    with ReusedFile(tmp_path) as others:
+        other = others.stored(np.arange(LARGE) + 1)
+    size = (tmp_path / "arrays").stat().st_size
+    assert (held[0], held[-1], other[0], other[-1]) == (0, LARGE - 1, 1, LARGE)
+    del held
+    with ReusedFile(tmp_path) as again:
+        same = again.stored(np.arange(LARGE) + 2)
+        assert np.fromfile(tmp_path / "arrays", dtype=np.int64, count=1)[0] == 2  # the same file
+    assert (tmp_path / "arrays").stat().st_size == size
+    assert (same[0], other[0]) == (2, 1)
 
 
 def test_dropped_pages_are_no_memory_of_the_process_and_have_the_same_values(arrays):
