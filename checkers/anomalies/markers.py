@@ -162,6 +162,7 @@ def _place(coordinators: CoordinatorLog, transaction: int, partition: int) -> St
 @run_check(
     "wrong-marker",
     promise=ATOMIC,
+    consequences=("mixed-markers",),
     rules=(
         UNLESS_DECIDED,
         *UNSURE_DECISIONS,
@@ -254,6 +255,7 @@ def _split(run: RunView, rows: StoredRows) -> Ints:
 @run_check(
     "record-after-marker",
     promise=ATOMIC,
+    consequences=("mixed-markers",),
     rules=(
         UNLESS_DECIDED,
         *UNSURE_DECISIONS,

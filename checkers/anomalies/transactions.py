@@ -48,7 +48,7 @@ from fencepost.checkers.views.wording import FindingText, apart
 from fencepost.harness.api.occasions import Occasion
 from fencepost.harness.api.promises import ATOMIC, ISOLATED
 
-OF_MARKERS = ("record-after-marker", "wrong-marker")  # what a torn transaction leaves in the logs
+OF_MARKERS = ("mixed-markers", "record-after-marker", "wrong-marker")  # what a torn transaction leaves in the logs
 _ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
 
 SWALLOWED = "swallowed"  # role of rows between the two steps of `torn-transaction`

@@ -103,20 +103,20 @@ def _records(run: RunView, logs: StoredLogs, asked: Bools) -> _Records:
     known = op != NONE
     known[known] = asked[run.overview.at(op[known])]
     ours, op = ours[known], op[known]
-    producer = _producers(rows)
-    marker = _markers(rows, producer)[ours]
+    producer = producers_of(rows)
+    marker = first_markers(rows, producer)[ours]
     decision = np.where(marker == NONE, NONE, rows.kind[marker])
     own = _commit_of_its_own(rows, ours, marker) & ~_replaced_coordinators(rows, producer)[producer[ours]]
     return _Records(rows.take(ours), op, decision, own)
 
 
-def _producers(rows: StoredRows) -> Ints:
+def producers_of(rows: StoredRows) -> Ints:
     """A number for the log and producer id of each row, which rises. rows: in the order of (partition, node, producer id)."""
     key = np.stack([rows.partition, rows.node, rows.producer_id])
     return np.cumsum(np.r_[False, (np.diff(key, axis=1) != 0).any(axis=0)][: len(rows)])
 
 
-def _markers(rows: StoredRows, producer: Ints) -> Ints:
+def first_markers(rows: StoredRows, producer: Ints) -> Ints:
     """The first marker (position) from each row on in the same log and of the same producer id (NONE: there is none)."""
     place = np.where(rows.kind != DATA, np.arange(len(rows)), len(rows))
     following = np.minimum.accumulate(place[::-1])[::-1]

@@ -154,13 +154,34 @@ def _at(logs: pd.DataFrame, row: Any) -> Any:
 
 def turn(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed | None:
     """A marker is of the other kind."""
-    if (marker := _marker(logs, rng, rows)) is None:
-        return None
+    marker = _marker(logs, rng, rows)
+    return None if marker is None else turned(logs, marker)
+
+
+def turned(logs: pd.DataFrame, marker: pd.Series) -> Changed:
+    """The logs in which a marker is of the other kind."""
     changed = logs.copy()
     changed.loc[_at(logs, marker), "kind"] = _FORMER[marker["kind"]]
     changed.loc[_at(logs, marker), "checksum"] += 1
     what = f"the {marker['kind']} marker at {marker['partition']}@{marker['offset']} is of the other kind"
     return Changed(changed, what, frozenset({marker["partition"]}))
+
+
+def turn_one(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed | None:
+    """A marker is of the other kind than those of its transaction in other partitions."""
+    one = logs[(logs["node"] == logs["node"].min()) & logs["partition"].isin(set(rows.sends["partition"]))]
+    ends: dict[tuple[int, int, int], dict[str, pd.Series]] = {}
+    for _, own in one[one["producer_id"] >= 0].sort_values("offset").groupby(["partition", "producer_id"]):
+        open_here: set[tuple[int, int, int]] = set()
+        for _, row in own.iterrows():
+            if row["kind"] in MARKERS:
+                for key in open_here:
+                    ends.setdefault(key, {}).setdefault(row["partition"], row)
+                open_here = set()
+            elif row["v"] is not None:
+                open_here.add((int(row["v"]) >> 12, int(row["producer_id"]), int(row["producer_epoch"])))
+    several = [list(markers.values()) for markers in ends.values() if len(markers) > 1]
+    return turned(logs, rng.choice(rng.choice(several))) if several else None
 
 
 def lose_marker(logs: pd.DataFrame, rng: Random, rows: HistoryRows) -> Changed | None:
@@ -388,7 +409,7 @@ _DECIDED = ("aborted-read", "lost-write")  # markers say what became of transact
 _CODED = ("wrong-marker", "record-after-marker", "unlogged-answer", "unlawful-state")
 _MERGED = (
     *("sequence-gap", "sequence-repetition", "sequence-start"),
-    *("epoch-regression", "late-marker", "delayed-marker"),
+    *("epoch-regression", "late-marker", "delayed-marker", "mixed-markers"),
     *_DECIDED,
     *_CODED,
 )
@@ -402,10 +423,15 @@ GAP = _damage("sequence-gap", shift(3), ("sequence-gap",))
 REPEAT = _damage("sequence-repetition", shift(0), ("sequence-repetition",))
 START = _damage("sequence-start", shift(5, whole=True), ("sequence-start",))
 MERGE = _damage("producer-id-merge", merge, ("producer-id-reuse",), *_MERGED)
-TURN = _damage("marker-turn", turn, ("wrong-marker",), *_DECIDED)
-LOSE_MARKER = _damage("marker-loss", lose_marker, ("wrong-marker",), "record-after-marker", *_DECIDED)
+TURN = _damage("marker-turn", turn, ("wrong-marker",), "mixed-markers", *_DECIDED)
+TURN_ONE = _damage("marker-turn-in-one", turn_one, ("mixed-markers",), "wrong-marker", *_DECIDED)
+LOSE_MARKER = _damage("marker-loss", lose_marker, ("wrong-marker",), "record-after-marker", "mixed-markers", *_DECIDED)
 SPLIT = _damage(
-    "marker-early", split, ("record-after-marker",), "epoch-regression", "sequence-repetition", "sequence-gap", *_DECIDED
+    "marker-early",
+    split,
+    ("record-after-marker",),
+    *("epoch-regression", "sequence-repetition", "sequence-gap", "mixed-markers"),
+    *_DECIDED,
 )
 DELAY = _damage("marker-delay", delay, ("delayed-marker",))
 DIVERGE = _damage("replica-content", diverge, ("replica-divergence",))

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from fencepost.checkers.anomalies.coordinator_states import unlawful_state, unlogged_answer
 from fencepost.checkers.anomalies.leader_epochs import leader_epoch_regression
 from fencepost.checkers.anomalies.markers import delayed_marker, late_marker, record_after_marker, wrong_marker
+from fencepost.checkers.anomalies.mixed_markers import mixed_markers
 from fencepost.checkers.anomalies.producer_ids import producer_id_reuse
 from fencepost.checkers.anomalies.replicas import replica_divergence
 from fencepost.checkers.anomalies.sequences import sequence_gap, sequence_repetition, sequence_start
@@ -30,6 +31,7 @@ CHECKS = [
     sequence_start,
     producer_id_reuse,
     wrong_marker,
+    mixed_markers,
     record_after_marker,
     late_marker,
     delayed_marker,

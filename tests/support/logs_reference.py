@@ -123,6 +123,41 @@ def wrong_markers(rows):
     return found
 
 
+def mixed_markers(rows, ops):
+    """The indices of transactions of which the logs that go on have some partitions committed and some aborted, and the number of
+    those (by producer id and epoch) with markers in two partitions; no other replica of one of these ends it otherwise."""
+    sent = {(op["process"], op["op"]): op["index"] for op in ops if op["f"] == "txn"}
+    here = {mop[1] for op in ops for mop in op["mops"] if mop[0] == 0}
+    on_replicas, whole = {}, {}
+    for (_, partition), log in logs_of(rows).items():
+        for (index, *_), kinds in _ends(log, sent).items():
+            on_replicas.setdefault((index, partition), set()).update(kinds if partition in here else ())
+    for partition, log in one_of_each(rows).items():
+        for key, kinds in _ends(log, sent).items():
+            if partition in here and len(kinds) == 1:
+                whole.setdefault(key, {})[partition] = next(iter(kinds))
+    several = {key: ends for key, ends in whole.items() if len(ends) > 1}
+    mixed = {
+        key[0]
+        for key, ends in several.items()
+        if len(set(ends.values())) > 1 and all(len(on_replicas[key[0], partition]) == 1 for partition in ends)
+    }
+    return mixed, len(several)
+
+
+def _ends(log, sent):
+    """(operation, producer id, epoch) -> the kinds of the first markers behind its records in a log."""
+    found = {}
+    for at, row in enumerate(log):
+        if row["v"] is not None and row["transactional"] and row["producer_id"] >= 0:
+            index = sent.get(record_ids.split_record_id(row["v"])[:2])
+            own = [other["kind"] for other in log[at:] if other["producer_id"] == row["producer_id"]]
+            behind = [kind for kind in own if kind in MARKERS]
+            if index is not None and behind:
+                found.setdefault((index, row["producer_id"], row["producer_epoch"]), set()).add(behind[0])
+    return found
+
+
 def late_records(rows):
     """Partitions and producer ids with more stretches of records than transactions, or with a transaction on both sides of a
     marker."""

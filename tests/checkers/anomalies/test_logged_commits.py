@@ -311,7 +311,7 @@ def test_where_markers_need_not_be_what_was_decided_nothing_is_known(tmp_path, c
 def test_what_was_decided_both_ways_is_the_markers_fault_and_torn_for_who_reads_it(tmp_path, shown, expected):
     m = story(shown=shown)
     other_marker(m)
-    assert judged(m, tmp_path)[1] == {"wrong-marker", *expected}
+    assert judged(m, tmp_path)[1] == {"mixed-markers", "wrong-marker", *expected}
 
 
 # --------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ LOST_LOGS = {"sequence-start", "replica-divergence", "leader-epoch-regression"}
 WAITS = {"delayed-read"}  # not judged of members
 LOST = {*WAITS, *LOST_LOGS, "lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
 ALONE = {*WAITS, "lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion"}
-MARKERS = {"wrong-marker", "record-after-marker", "late-marker", "delayed-marker"}
+MARKERS = {"mixed-markers", "wrong-marker", "record-after-marker", "late-marker", "delayed-marker"}
 CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-overrun", "lso-stall", *MARKERS, "unlawful-state", "unlogged-answer"}
 NUMBERED = {
     "sequence-gap",
