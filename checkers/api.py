@@ -18,7 +18,7 @@ yours may import is `__all__` of this module and `checkers.testing`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -94,6 +94,7 @@ Gather = Callable[..., PartitionMessages]
 Brief = Callable[[RunView], Any]
 Detail = Callable[[Finding, FindingText], dict[str, Any]]
 Shows = Callable[[Finding, "pd.DataFrame"], bool]
+BeyondAborts = Callable[[Sequence[Finding], RunView], list[bool]]
 Undoubted = Callable[[Finding, RunView], bool]
 
 
@@ -122,6 +123,8 @@ class Check(Generic[Where]):
         where a check does not say.
     shown_by: whether the places where readers got a finding's records (partition, offset, v) show it by themselves, for rules
         that permit it unless they do (`Rule.unless`).
+    beyond_aborts: of each finding whether no operator's abort on a partition explains it, for rules that permit it for such an
+        abort (`Rule.unless`), where its missing records do not tell.
     undoubted: whether the source of what a finding violates leaves no doubt, for rules that permit it unless it does.
     promise: the promise that it breaks (`harness.api.promises`, or words of your own).
     consequences: anomalies that follow from this one, about the same records: a test that expects this one expects them too.
@@ -153,6 +156,7 @@ class Check(Generic[Where]):
     occasions: tuple[Occasion, ...] = ()
     evidence: Needs = UNDECLARED
     shown_by: Shows | None = None
+    beyond_aborts: BeyondAborts | None = None
     undoubted: Undoubted | None = None
     promise: str = ""
     consequences: tuple[str, ...] = ()

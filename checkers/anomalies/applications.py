@@ -14,9 +14,9 @@ import numpy as np
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import (
-    ABORTED_IN_PART,
     COMPACTED,
     G1,
+    HIDDEN_IN_PART,
     RETAINED,
     TRUNCATED,
     UNLESS_PRODUCER,
@@ -40,6 +40,7 @@ from fencepost.checkers.pipeline.applications import (
     stretches,
 )
 from fencepost.checkers.pipeline.chains import rows_of
+from fencepost.checkers.pipeline.operator_aborts import torn_state_beyond
 from fencepost.checkers.pipeline.output_producers import words_for
 from fencepost.checkers.selfcheck.application_damages import COUNT_MORE, INVENT_OUTPUT, SHOW_OUTPUT, SWAP_OUTPUTS
 from fencepost.checkers.views.run_view import RunView
@@ -461,7 +462,7 @@ def _explain_state(finding: Finding, text: FindingText) -> str:
         COMPACTED,
         RETAINED,
         *cut_off("outputs may be gone, and what the program's state has of them not"),
-        ABORTED_IN_PART,
+        HIDDEN_IN_PART,
         Rule(
             FORBIDDEN,
             "what a program keeps of an input is committed with its output or not at all (KIP-129)",
@@ -476,6 +477,7 @@ def _explain_state(finding: Finding, text: FindingText) -> str:
     across=True,
     gather=input_places,
     brief=has_application,
+    beyond_aborts=torn_state_beyond,
     explain=_explain_state,
     needs=f"{NO_PROGRAM}, or {UNCOUNTED}",
 )

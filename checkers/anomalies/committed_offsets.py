@@ -13,8 +13,8 @@ import numpy as np
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import (
-    ABORTED_IN_PART,
     COORDINATOR_CUT_OFF,
+    HIDDEN_IN_PART,
     UNLESS_GROUP,
     UNLESS_MEMBER,
     UNLESS_PRODUCER,
@@ -39,6 +39,7 @@ from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, NONE
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
 from fencepost.checkers.pipeline.offset_expiry import remembered_ns, unless_forgotten
+from fencepost.checkers.pipeline.operator_aborts import torn_offset_beyond
 from fencepost.checkers.selfcheck.pipeline_damages import LOSE_OFFSET, MOVE_BACK, TELL_EARLY, TELL_NOBODYS, TELL_OLD
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
@@ -72,7 +73,7 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
         UNLESS_PRODUCER,
         UNLESS_MEMBER,
         *cut_off("with the group's committed offsets, and not with the outputs, or the other way round"),
-        ABORTED_IN_PART,
+        HIDDEN_IN_PART,
         Rule(FORBIDDEN, "offsets in a transaction are committed with its records or not at all (KIP-98: atomicity)"),
     ),
     evidence=Needs(
@@ -85,6 +86,7 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     across=True,
     gather=places_of_records,
     brief=has_chains,
+    beyond_aborts=torn_offset_beyond,
     explain=_explain_torn,
     needs=f"{NO_PIPELINE}, or nobody looked at the group's offsets at the end",
 )

@@ -14,7 +14,7 @@ import numpy as np
 from fencepost.checkers.anomalies.applications import explain_too_few, explain_too_many, of_all_stages, too_few, too_many
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import WORK
-from fencepost.checkers.contract.common_rules import ABORTED_IN_PART, COMPACTED, RETAINED, UNLESS_GROUP, UNLESS_PRODUCER, cut_off
+from fencepost.checkers.contract.common_rules import COMPACTED, HIDDEN_IN_PART, RETAINED, UNLESS_GROUP, UNLESS_PRODUCER, cut_off
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, OUTCOMES, SENDS, SETTLING, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
@@ -25,6 +25,7 @@ from fencepost.checkers.model.values import COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.applications import has_application
 from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
 from fencepost.checkers.pipeline.offset_expiry import MADE_AGAIN, again_soon
+from fencepost.checkers.pipeline.operator_aborts import unprocessed_beyond
 from fencepost.checkers.selfcheck.application_damages import DROP_OUTPUT, REPEAT_OUTPUT
 from fencepost.checkers.selfcheck.pipeline_damages import LEAVE_OUT, PROCESS_TWICE
 from fencepost.checkers.views.run_view import RunView
@@ -146,7 +147,7 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
         COMPACTED,
         RETAINED,
         *cut_off("outputs may be gone, and the offset that was committed with them not"),
-        ABORTED_IN_PART,
+        HIDDEN_IN_PART,
         Rule(
             FORBIDDEN,
             "at least once: a program processes every record below the offset that its group commits (KIP-98)",
@@ -174,6 +175,7 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
     across=True,
     gather=places_of_records,
     brief=has_chains,
+    beyond_aborts=unprocessed_beyond,
     explain=_explain_unprocessed,
     needs=f"{NO_PIPELINE}, nobody looked at the group's offsets at the end, or a partition was not read back",
 )

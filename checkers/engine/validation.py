@@ -35,6 +35,7 @@ STEPS = {
     "sift": "(rows, run)",
     "resolve": "(rows, run)",
     "shown_by": "(finding, reads)",
+    "beyond_aborts": "(findings, run)",
     "undoubted": "(finding, run)",
     "explain": "(finding, text)",
     "detail": "(finding, text)",

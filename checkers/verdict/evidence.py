@@ -41,7 +41,7 @@ def shown(check: Check[Any], findings: Sequence[Finding], evidence: str, run: Ru
     if evidence == SENTENCE and check.undoubted is not None:
         return [check.undoubted(finding, run) for finding in findings]
     if evidence == UNCOMMITTED_READS:
-        return _gone(findings, run)
+        return check.beyond_aborts(findings, run) if check.beyond_aborts and findings else _gone(findings, run)
     if evidence == COMMITTED_READS:
         return _got_by_others(findings, run)
     if not findings or check.shown_by is None:

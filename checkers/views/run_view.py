@@ -246,10 +246,14 @@ class RunView:
 
     def got_at_read_committed(self, sends: pd.DataFrame) -> Bools:
         """True for each of a few sends (`partition`, `v`) that a read_committed reader got in their partition."""
+        return self.got_at(sends, Isolation.COMMITTED)
+
+    def got_at(self, sends: pd.DataFrame, level: Isolation) -> Bools:
+        """True for each of a few sends (`partition`, `v`) that a reader at a level of isolation got in their partition."""
         if sends.empty:
             return np.zeros(0, dtype=np.bool_)
-        level, identities = Isolation.COMMITTED.value, pa.array(sends["v"].unique())
-        look_up = partial(returned, identities=identities, isolation=level, unnamed=self.contract["isolation"] == level)
+        identities, unnamed = pa.array(sends["v"].unique()), self.contract["isolation"] == level.value
+        look_up = partial(returned, identities=identities, isolation=level.value, unnamed=unnamed)
         got = {pair for part in self.map_batches(READ_COLUMNS, READ_TEXTS, look_up) for pair in part}
         pairs = zip(sends["partition"], sends["v"], strict=True)
         return np.fromiter((pair in got for pair in pairs), dtype=np.bool_, count=len(sends))

@@ -127,6 +127,16 @@ def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(sett
         (UNCLEAN, TRANSACTIONS, {"inconsistent-offset", "duplicate", "order-inversion"}),
         ({**UNCLEAN, "idempotence": "false"}, PLAIN, {"inconsistent-offset"}),
         (OPERATOR, TRANSACTIONS, {"lost-write", "torn-transaction", "false-ack", "poll-skip", "int-poll-skip"}),
+        (
+            OPERATOR,
+            MEMBERS,
+            {"lost-write", "torn-transaction", "false-ack", "poll-skip", "int-poll-skip", "unprocessed", "torn-offset"},
+        ),
+        (
+            OPERATOR,
+            PROGRAM,
+            {"lost-write", "torn-transaction", "false-ack", "poll-skip", "int-poll-skip", "unprocessed", "torn-state"},
+        ),
         ({**OPERATOR, **UNCLEAN}, TRANSACTIONS, {"inconsistent-offset", "duplicate", "order-inversion"}),
     ],
     ids=in_words,
