@@ -37,7 +37,7 @@ from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import NO_ROWS, CheckResult, Rows, Sifted, count_rows, has_role, join_rows, rows_where
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, INFO, NONE
-from fencepost.checkers.pipeline.logged_decisions import aborted_in_logs
+from fencepost.checkers.pipeline.logged_decisions import decided_in_logs
 from fencepost.checkers.selfcheck.transaction_damages import READ_EARLY, READ_OWN, SHOW_ABORTED, SHOW_HALF, TEAR
 from fencepost.checkers.views.final_witness import final_witness
 from fencepost.checkers.views.log import PartitionLog, slices
@@ -290,7 +290,7 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     sides = whole.groupby("op")["role"].nunique()
     torn = sides.index[sides > 1].to_numpy()
     failed = torn[run.status(torn) == ABORTED]
-    return whole[whole["op"].isin(np.setdiff1d(torn, aborted_in_logs(run, failed)))]
+    return whole[whole["op"].isin(np.setdiff1d(torn, decided_in_logs(run, failed).aborted))]
 
 
 @partition_check(

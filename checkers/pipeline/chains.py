@@ -17,6 +17,7 @@ from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.instances import fenced_commits
+from fencepost.checkers.pipeline.logged_decisions import decided_in_logs
 from fencepost.checkers.views.gathering import PartitionMessages, together
 from fencepost.checkers.views.log import PartitionLog
 from fencepost.checkers.views.parts import AskAlone
@@ -221,8 +222,9 @@ class Pipeline:
     def fates(self) -> pd.DataFrame:
         """`op`, `fate` of the operations with offsets: COMMITTED (surely), ABORTED (surely), INFO.
 
-        Of unknown outcome, with outputs none of which is visible although all was read back: it is aborted in effect. One whose
-        commit returned ok, and of which the log holds outputs that nobody may see, or that had been fenced, is `false-ack`'s.
+        Of unknown outcome, with outputs none of which is visible although all was read back: it is aborted in effect. Of one
+        whose commit returned ok, and of which the log holds outputs that nobody may see, or that had been fenced, the brokers'
+        logs say what became of it; where they do not, nobody knows (`false-ack`).
         """
         ops = self.chains.offsets["op"].unique()
         status = np.where(np.isin(ops, self.proven), COMMITTED, self.run.status(ops))
@@ -230,9 +232,11 @@ class Pipeline:
         nothing = np.isin(ops, made) & ~np.isin(ops, self.proven) & self.all_read_back
         hidden = self.records["output"].isin(self._places.index[self._places["hidden"].astype(np.bool_)])
         false = np.isin(ops, self.records.loc[hidden, "op"]) | np.isin(ops, self.run.shared(fenced_commits))
-        false &= ~np.isin(ops, self.run.decisions.committed)
+        false &= nothing & (status == COMMITTED) & ~np.isin(ops, self.run.decisions.committed)
+        logged = decided_in_logs(self.run, ops[false])
+        by_logs = np.select([np.isin(ops, logged.aborted), np.isin(ops, logged.committed)], [ABORTED, COMMITTED], INFO)
         fate = np.where(nothing & (status == INFO), ABORTED, status)
-        return pd.DataFrame({"op": ops, "fate": np.where(nothing & false & (status == COMMITTED), INFO, fate)})
+        return pd.DataFrame({"op": ops, "fate": np.where(false, by_logs, fate)})
 
     @cached_property
     def looks(self) -> pd.DataFrame:

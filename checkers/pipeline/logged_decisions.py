@@ -37,9 +37,9 @@ def logged_decisions(run: RunView) -> LoggedDecisions:
     return _decisions(run, run.overview.txn & (run.overview.status == INFO))
 
 
-def aborted_in_logs(run: RunView, ops: Ints) -> Ints:
-    """Those of some transactions that the logs have aborted, whatever their outcome."""
-    return _decisions(run, run.overview.txn & np.isin(run.overview.index, ops)).aborted
+def decided_in_logs(run: RunView, ops: Ints) -> LoggedDecisions:
+    """Those of some transactions that the logs have aborted, and those that they have committed, whatever their outcome."""
+    return _decisions(run, run.overview.txn & np.isin(run.overview.index, ops))
 
 
 def falsely_acknowledged(rows: Rows, run: RunView) -> Ints:
@@ -47,9 +47,7 @@ def falsely_acknowledged(rows: Rows, run: RunView) -> Ints:
     committed all the same: what they sent is lost.
     """
     false = seemingly_uncommitted(rows, run, run.shared(fenced_commits))
-    asked = np.zeros(len(run.overview), dtype=np.bool_)
-    asked[run.overview.at(false)] = True
-    return np.setdiff1d(false, _decisions(run, asked).committed)
+    return np.setdiff1d(false, decided_in_logs(run, false).committed)
 
 
 def _decisions(run: RunView, asked: Bools) -> LoggedDecisions:
@@ -73,7 +71,8 @@ def _decisions(run: RunView, asked: Bools) -> LoggedDecisions:
 
 @dataclass(frozen=True)
 class _Records:
-    """Records of the transactions that are asked about, in the logs that are distinct.
+    """Records of the transactions that are asked about, in the logs that are distinct, of the partitions to which they were sent:
+    programs and connectors copy records elsewhere, with their identities, in transactions of their own.
 
     op: the operation of each.
     decision: the first marker of its producer behind it in its log (COMMIT, ABORT; NONE: there is none).
@@ -102,12 +101,21 @@ def _records(run: RunView, logs: StoredLogs, asked: Bools) -> _Records:
     op = operations_of(run, rows.v[ours])
     known = op != NONE
     known[known] = asked[run.overview.at(op[known])]
+    known[known] = _sent_here(run, logs, rows.take(ours[known]), op[known])
     ours, op = ours[known], op[known]
     producer = producers_of(rows)
     marker = first_markers(rows, producer)[ours]
     decision = np.where(marker == NONE, NONE, rows.kind[marker])
     own = _commit_of_its_own(rows, ours, marker) & ~_replaced_coordinators(rows, producer)[producer[ours]]
     return _Records(rows.take(ours), op, decision, own)
+
+
+def _sent_here(run: RunView, logs: StoredLogs, rows: StoredRows, op: Ints) -> Bools:
+    """True for each record that one of some operations sent to the partition in which it lies."""
+    sends = run.sends_of(np.unique(op))
+    number = {name: number for number, name in enumerate(logs.partitions)}
+    sent = pd.MultiIndex.from_arrays([sends["partition"].map(number).fillna(NONE).astype(np.int64), sends["v"]])
+    return np.asarray(pd.MultiIndex.from_arrays([rows.partition, rows.v]).isin(sent))
 
 
 def producers_of(rows: StoredRows) -> Ints:

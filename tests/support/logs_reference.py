@@ -361,7 +361,7 @@ def decided(rows, ops, types=("info",)):
     for (node, partition), log in logs.items():
         for row in log:
             process, op, _ = record_ids.split_record_id(row["v"]) if row["v"] is not None else (None, None, None)
-            if (process, op) in unknown and row["transactional"]:
+            if (process, op) in unknown and row["transactional"] and _was_sent(unknown[process, op], partition, row["v"]):
                 own = [other for other in log if other["kind"] in MARKERS and other["producer_id"] == row["producer_id"]]
                 behind = [other for other in own if other["offset"] > row["offset"]][:1]
                 kind = behind[0]["kind"] if behind else None
@@ -372,6 +372,11 @@ def decided(rows, ops, types=("info",)):
                 places.setdefault((partition, row["v"]), []).append((node, row["offset"], sure))
     aborted = sorted(index for index, kinds in ends.items() if "ABORT" in kinds and "COMMIT" not in kinds)
     return aborted, sorted(op["index"] for op in unknown.values() if _committed_by(op, ops, places, logs))
+
+
+def _was_sent(op, partition, v):
+    """Whether an operation sent a record to a partition: programs and connectors copy it elsewhere."""
+    return any(mop[:3] == (0, partition, v) for mop in op["mops"])
 
 
 def _committed_by(op, ops, places, logs):

@@ -152,6 +152,27 @@ def test_without_a_word_of_commit_it_is_an_aborted_read_too(tmp_path):
     assert "aborted-read" in violated(story(decided=None, end=None), tmp_path)[1]
 
 
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_a_copy_that_somebody_else_aborted_says_nothing_of_the_original(tmp_path, protocol):
+    """A connector copies records with their identities, in transactions of its own; the log of the original was not kept."""
+    m = LogModel(protocol)
+    m.initialise(0, "id-0")
+    m.initialise(1, "copier")
+    m.transaction(0, {"t-0": 1}, answer="info")
+    m.transaction(1, {"copies-0": 1}, commit=False)
+    m.h.ops.pop()
+    m.of("record", "copies-0")[0]["v"] = m.h.v("t-0", 0)
+    m.h.final({"t-0": [0]})
+    whole = m.replicas()
+    document, found = violated(m, tmp_path, [row for row in whole if row["partition"] != "t-0"])
+    assert (document["counts"]["aborted"], found) == (0, set())
+    m.h.ops = [op for op in m.h.ops if not op["final"]]
+    m.h.final({"t-0": []}, uncommitted={"t-0": [0]}, end=2, position=2)
+    document, found = violated(m, tmp_path, whole)
+    assert document["counts"]["committed"] == 1, "nor is it less committed"
+    assert "lost-write" in found
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_logs_give_what_the_slow_twin_gives(tmp_path, seed):
     m = random_model(seed + 40)
@@ -163,5 +184,5 @@ def test_random_logs_give_what_the_slow_twin_gives(tmp_path, seed):
     m.judged(tmp_path, rows)
     view = view_of(open_run(tmp_path), no_session, here=True).view
     assert view.decisions.aborted.tolist() == logs_reference.decided(rows, m.h.ops)[0]
-    every = logged_decisions.aborted_in_logs(view, view.overview.index)
+    every = logged_decisions.decided_in_logs(view, view.overview.index).aborted
     assert every.tolist() == logs_reference.decided(rows, m.h.ops, ("ok", "fail", "info"))[0]

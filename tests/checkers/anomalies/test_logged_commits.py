@@ -157,6 +157,36 @@ def test_a_pipeline_whose_outputs_are_there_did_its_work(tmp_path):
     assert judged(pipeline(1, [0]), tmp_path, contract=GROUP)[1] == set()
 
 
+def hidden(offset, marker):
+    """The same of a transaction whose commit returned ok, and whose output the log has, but no read_committed reader."""
+    m = pipeline(offset)
+    next(op for op in m.h.ops if op.get("chains"))["type"] = "ok"
+    for row in m.of("COMMIT", "out-0"):
+        row["kind"] = marker
+    return m
+
+
+@pytest.mark.parametrize(
+    ("marker", "offset", "expected"),
+    [
+        ("ABORT", None, {"false-ack"}),
+        ("ABORT", 1, {"false-ack", "torn-offset", "unprocessed"}),
+        ("COMMIT", None, {"lost-write", "torn-offset"}),
+        ("COMMIT", 1, {"lost-write", "unprocessed"}),
+    ],
+)
+def test_of_a_commit_that_returned_ok_the_logs_say_what_became_of_its_offset(tmp_path, marker, offset, expected):
+    m = hidden(offset, marker)
+    kept = [row for row in m.replicas() if not row["partition"].startswith("__")]
+    assert judged(m, tmp_path, kept, GROUP)[1] == expected
+
+
+@pytest.mark.parametrize("offset", [None, 1])
+def test_without_logs_nobody_knows_what_became_of_the_offset(tmp_path, offset):
+    m = hidden(offset, "ABORT")
+    assert "torn-offset" not in judged(m, tmp_path, [], GROUP)[1]
+
+
 # --------------------------------------------------------------------------------------------------
 # Lawful
 # --------------------------------------------------------------------------------------------------
