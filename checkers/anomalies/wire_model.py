@@ -90,9 +90,10 @@ def _time(breach: Breach) -> int:
 def _sentence(name: str, breach: Breach) -> str:
     exchange = breach.exchange
     answered = f"{exchange.node} answered {exchange.request} of {name} with {exchange.answer}, which nothing allows"
+    state = f"its state was {breach.states}" + (f" ({breach.raised})" if breach.raised else "")
     if breach.known:
-        return f"{answered}: its state was {breach.states}. Known: {breach.known}"
-    return f"{answered}: its state was {breach.states}; {'; and '.join(breach.sentences) or 'no transition answers so'}"
+        return f"{answered}: {state}. Known: {breach.known}"
+    return f"{answered}: {state}; {'; and '.join(breach.sentences) or 'no transition answers so'}"
 
 
 @run_check(

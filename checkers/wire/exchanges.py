@@ -36,6 +36,7 @@ class Breach:
 
     sentences: the rules that it breaks, each with its source.
     states: the states that were possible, in words; not all of them where they are many.
+    raised: how the epoch came to be higher than that of the request, in words, where the request is of an older one.
     known: why a release of Kafka makes it, with its issue; empty: that is not known.
     """
 
@@ -43,6 +44,7 @@ class Breach:
     rules: tuple[str, ...]
     sentences: tuple[str, ...]
     states: str
+    raised: str = ""
     known: str = ""
 
 

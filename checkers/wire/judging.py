@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fencepost.checkers.wire.exchanges import Breach, Exchange, Judged
 from fencepost.checkers.wire.machine import START, Machine
 from fencepost.checkers.wire.settling import Done, Possibility, Settling, is_void, kept_epochs
-from fencepost.checkers.wire.states import BUSY, IMPLYING, NONE, Api, Phase, State
+from fencepost.checkers.wire.states import BUSY, IMPLYING, NO_PRODUCER, NONE, Api, Phase, Producer, Request, State
 
 MOST = 4096  # possibilities
 MOST_STEPS = 1_000_000  # for one answer; records of ours took 34,000 at most, and 200 on average
@@ -68,6 +68,7 @@ class _Judgement:
     nodes: the brokers that granted something as coordinators, in order, without repetitions in a row.
     forgot: too much was possible at some time: nothing is known until an InitProducerId tells.
     skipped: answers that were not compared for that reason.
+    given: the first exchange by which each producer id and epoch was given.
     """
 
     machine: Machine
@@ -78,6 +79,7 @@ class _Judgement:
     compared: int = 0
     skipped: int = 0
     forgot: bool = False
+    given: dict[Producer, Exchange] = field(default_factory=dict)
     breaches: list[Breach] = field(default_factory=list)
 
     @property
@@ -134,6 +136,8 @@ class _Judgement:
         del self.open[number]
         self.possible = left
         self._note_granting(exchange)
+        if exchange.answer.error == NONE and exchange.answer.producer != NO_PRODUCER:
+            self.given.setdefault(exchange.answer.named, exchange)
         self._prune()
 
     def _note_granting(self, exchange: Exchange) -> None:
@@ -164,12 +168,26 @@ class _Judgement:
             sentences = tuple(f"{rule.sentence} ({rule.source})" for rule in rules)
             known = self.machine.known_breach(states, exchange.request, exchange.answer)
             why = f"{known.sentence} ({known.source})" if known else ""
-            self.breaches.append(Breach(exchange, tuple(rule.name for rule in rules), sentences, _words(states), why))
+            raised = self._raised(states, exchange.request)
+            self.breaches.append(Breach(exchange, tuple(rule.name for rule in rules), sentences, _words(states), raised, why))
         for number in filter(self.settling.is_lasting, list(self.open)):
             del self.open[number]
         self.errors.clear()
         after = self.machine.after(next(iter(START)), exchange.request, exchange.answer)
         return frozenset((state, frozenset()) for state in after)
+
+    def _raised(self, states: set[State], request: Request) -> str:
+        """How the epoch came to be higher than a request's in all possible states, in words; empty: it is not.
+
+        A coordinator that aborts by itself raises it too, which no exchange shows.
+        """
+        older = {(state.producer, state.epoch) for state in states if request.api is not Api.INIT}
+        if not older or not all(producer == request.producer and epoch > request.epoch for producer, epoch in older):
+            return ""
+        producer, epoch = min(older)
+        if (giver := self.given.get((producer, epoch))) is not None:
+            return f"epoch {epoch} had been given in answer to {giver.request} of {giver.client}"
+        return f"no answer had given epoch {epoch}: the coordinator had raised it to abort a transaction, or for a lost request"
 
     def _forget(self) -> None:
         """Begin anew, as at the start of the record. The next epoch voids requests without an answer, but for InitProducerId."""

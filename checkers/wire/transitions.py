@@ -414,6 +414,15 @@ KNOWN_BREACHES: Sequence[Transition] = (
         guards=(g.ONE_BEFORE, g.SECOND_PROTOCOL, g.BY_DIRECTION, g.ABORTS),
         answers=(STATE,),
     ),
+    Transition(
+        name="abort of what the coordinator itself has aborted",
+        sentence="Kafka 4.4.0 takes it for a repeated EndTxn, as its own abort has raised the epoch by one, and the fenced "
+        "producer gets that epoch",
+        source="as KAFKA-20785",
+        apis=(Api.END,),
+        phases=ABORTED,
+        guards=(g.NAMED_LAST, g.SECOND_PROTOCOL, g.BY_DIRECTION, g.ABORTS, g.ANSWERED_CURRENT),
+    ),
 )
 """Exchanges that no transition allows, and of which it is known why a release of Kafka makes them. No part of the machine."""
 EXPIRATION = "expiration"

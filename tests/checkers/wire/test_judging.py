@@ -173,6 +173,10 @@ GUILTY = {
     "second protocol, other direction": ((*SECOND, end2(0), end2(0, False)), "commit"),
     "second protocol, commit of nothing": ((*SECOND, end2(0), end2(1)), "commit with the next epoch"),
     "second protocol, timed out and refused as if ended": ((*SECOND, end2(0, True, STATE)), "end of nothing"),
+    "second protocol, timed out and granted as if ended": (
+        (*SECOND, end2(0, True, FENCED[0]), end2(0, False)),
+        "repetition by epoch",
+    ),
     "second protocol, replaced and refused as if ended": (
         (initialise(0), initialise(1), add(1), end(1), end2(0, False, STATE)),
         "epoch",
@@ -223,10 +227,25 @@ def test_a_producer_id_whose_first_answer_was_lost_is_given_once_more(asked):
 
 def test_a_breach_of_which_it_is_known_why_kafka_makes_it_names_the_issue():
     known = {name: [breach.known for breach in judged(Machine(), story(*pairs)).breaches] for name, (pairs, _) in GUILTY.items()}
-    for name in ("timed out", "replaced"):
-        ours = known.pop(f"second protocol, {name} and refused as if ended")
+    for name in ("timed out and refused", "timed out and granted", "replaced and refused"):
+        ours = known.pop(f"second protocol, {name} as if ended")
         assert ["KAFKA-20785" in text for text in ours] == [True]
     assert [text for some in known.values() for text in some if text] == []
+
+
+def raised(*pairs):
+    return [breach.raised for breach in judged(Machine(), story(*pairs)).breaches]
+
+
+def test_of_a_request_of_an_older_epoch_is_said_who_had_the_next_one():
+    assert raised(*FIRST, end(0), initialise(1), add(0)) == ["epoch 1 had been given in answer to InitProducerId of c"]
+    assert raised(*SECOND, end2(0), write(0, partitions=B)) == [
+        "epoch 1 had been given in answer to EndTxn (commit) by producer id 7 in epoch 0 of c"
+    ]
+    assert raised(*FIRST, end(0, True, FENCED[0]), add(0)) == [
+        "no answer had given epoch 1: the coordinator had raised it to abort a transaction, or for a lost request"
+    ]
+    assert raised(initialise(0), add(0, FENCED[0])) == [""], "it was refused for an epoch that is the current one"
 
 
 def test_an_answer_that_nobody_has_may_come_of_an_effect_or_of_none():
