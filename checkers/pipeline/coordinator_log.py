@@ -33,7 +33,7 @@ from fencepost.checkers.pipeline.stored_logs import (
 from fencepost.checkers.views.run_view import RunView
 
 NO_STATES = "no log of the transaction coordinators (__transaction_state) was kept"
-NOT_WHOLE = "the logs of the transaction coordinators have lost records, by compaction, or some cannot be read"
+NOT_WHOLE = "the logs of the transaction coordinators have lost records, by compaction, or some cannot be read, or were not kept"
 _FIELDS = ("producer_id", "producer_epoch", "next_producer_id", "started", "updated")
 
 
@@ -210,9 +210,11 @@ def _whole_rows(logs: StoredLogs) -> tuple[StoredRows, bool]:
 
 
 def _whole(logs: StoredLogs, log: Log) -> bool:
-    """True if a log begins at offset 0, lacks no offset up to its high watermark, and each of its records could be read."""
+    """True if a log begins at offset 0, lacks no offset up to its high watermark, each of its records could be read, and so many
+    replicas' logs were kept that one has all that was acknowledged.
+    """
     offsets = logs.rows.offset[log.rows]
-    read = bool((logs.rows.kind[log.rows] == STATE).all())
+    read = bool((logs.rows.kind[log.rows] == STATE).all()) and not logs.few[log.partition]
     return read and log.start == 0 and len(offsets) >= log.watermark and np.array_equal(offsets, np.arange(len(offsets)))
 
 

@@ -6,7 +6,7 @@ Replicas of a partition that hold the same rows are one log, so that nothing is 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -131,8 +131,10 @@ class StoredLogs:
     table: the same rows.
     """
 
-    def __init__(self, table: pa.Table) -> None:
-        """Raises OSError for a table that no brokers' logs can hold."""
+    def __init__(self, table: pa.Table, fewest: Mapping[str, int] | None = None) -> None:
+        """Raises OSError for a table that no brokers' logs can hold. fewest: of topics how many replicas' logs have to be there,
+        so that one has all that was acknowledged.
+        """
         heads = table.filter(pc.equal(table["kind"], stored_kinds.LOG))
         parts = _by_node(table.filter(pc.not_equal(table["kind"], stored_kinds.LOG)))
         names = {name for part in parts.values() for name in part} | set(heads["partition"].to_pylist())
@@ -140,6 +142,7 @@ class StoredLogs:
         self.logs, distinct = _logs(self.partitions, self.nodes, parts, heads)
         self.table = pa.concat_tables([part for _, part in distinct] or [table.slice(0, 0)]).combine_chunks()
         self.rows = _rows(self.table, self.logs)
+        self._fewest = fewest or {}
 
     @cached_property
     def distinct(self) -> StoredRows:
@@ -163,11 +166,20 @@ class StoredLogs:
         return np.asarray(pc.equal(self.table["kind"], stored_kinds.DAMAGED_BATCH).to_numpy())
 
     @cached_property
+    def few(self) -> Bools:
+        """Of each partition, by its number, whether so few replicas' logs were kept that none of them need have all that was
+        acknowledged: fewer are missing than have to be in sync, otherwise.
+        """
+        count = np.bincount([log.partition for log in self.logs], minlength=len(self.partitions))
+        fewest = [self._fewest.get(name.rpartition("-")[0], 0) for name in self.partitions]
+        return np.asarray(count < np.array(fewest, dtype=np.int64))
+
+    @cached_property
     def lacking(self) -> Bools:
         """Of each partition, by its number, whether its log may lack something: a batch of some replica cannot be read,
-        or one had a high watermark above its end.
+        or one had a high watermark above its end, or so few logs were kept that none of them need have all.
         """
-        found = np.zeros(len(self.partitions), dtype=np.bool_)
+        found = self.few.copy()
         found[self.rows.partition[self.damaged]] = True
         for log in self.logs:
             found[log.partition] |= log.watermark > self._end(self.longest[log.partition])[1] + 1
@@ -348,7 +360,7 @@ def stored_logs(run: RunView) -> StoredLogs | str:
         return NO_BATCHES
     if reason := _lacking(table):
         raise OSError(reason)
-    return StoredLogs(table)
+    return StoredLogs(table, run.fewest_logs)
 
 
 def _lacking(table: pa.Table) -> str:

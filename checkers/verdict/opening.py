@@ -15,6 +15,7 @@ from fencepost.checkers.history.source import LocalSource, Source, last_cause, r
 from fencepost.checkers.history.source_of_run import source_of
 from fencepost.checkers.model.threads import results
 from fencepost.checkers.pipeline.logged_decisions import logged_decisions
+from fencepost.checkers.pipeline.stored_logs import STATE_TOPIC
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
 from fencepost.checkers.views.run_view import Fencing, RunView, Strike
 from fencepost.harness.api import CampaignError
@@ -89,6 +90,7 @@ def view_of(
         ids_expire=_ids_expire(run.plan),
         state_partitions=_state_partitions(run.plan),
         topics=frozenset(run.plan["topics"]) if run.plan.get("topics") else None,
+        fewest_logs=_fewest_logs(run.plan),
     )
     view.decide(logged_decisions(view))
     return OpenedRun(run, view, present, receipts)
@@ -127,6 +129,20 @@ def _state_partitions(plan: Plan) -> int | None:
     """How many partitions the coordinators' topic was to have, by the brokers' settings; None: nobody knows."""
     given = str((_broker_settings(plan) or {}).get("transaction.state.log.num.partitions", ""))
     return from_digits(given) if given.isdecimal() else None
+
+
+def _fewest_logs(plan: Plan) -> dict[str, int]:
+    """Of each topic, as far as the plan says it, how many replicas' logs have to be there, so that one of them was in sync: fewer
+    are missing than `min.insync.replicas`.
+    """
+    brokers, kept = _broker_settings(plan) or {}, "transaction.state.log."
+    pairs = {STATE_TOPIC.rstrip("-"): (brokers.get(f"{kept}replication.factor"), brokers.get(f"{kept}min.isr"))}
+    for name, topic in (plan.get("topics") or {}).items():
+        if isinstance(topic, Mapping):
+            pairs[name] = (topic.get("replication"), (topic.get("settings") or {}).get("min.insync.replicas"))
+    texts = {name: [str(value) for value in pair] for name, pair in pairs.items()}
+    known = {name: [from_digits(text) for text in pair] for name, pair in texts.items() if all(map(str.isdecimal, pair))}
+    return {name: replicas - in_sync + 1 for name, (replicas, in_sync) in known.items() if 0 < in_sync <= replicas}
 
 
 def _broker_settings(plan: Plan) -> Mapping[str, Any] | None:

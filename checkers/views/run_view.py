@@ -69,6 +69,8 @@ class RunView:
     wire: the table of the requests on the wire (docs/wire.md); there may be none.
     wire_checksum: of that table as it was written, if that is known.
     topics: those that the plan names; None: nobody knows.
+    fewest_logs: topic -> how many of its replicas' logs have to be there, so that one of them has all that was acknowledged; what
+        nobody knows is left out.
     ids_expire: transactional ids may be forgotten during the run, for it is long or their time is short; None: nobody knows.
     state_partitions: how many partitions the coordinators' topic has; None: nobody knows.
     transaction_timeout_s: the producers'.
@@ -113,6 +115,7 @@ class RunView:
         ids_expire: bool | None = None,
         state_partitions: int | None = None,
         topics: Collection[str] | None = None,
+        fewest_logs: Mapping[str, int] | None = None,
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
         self._session, self.here = session, here
@@ -124,7 +127,7 @@ class RunView:
         self.wire, self.wire_checksum, self.ids_expire = wire, wire_checksum, ids_expire
         self.state_partitions = state_partitions
         self.faults, self.fencing_s, self.recovery = faults, fencing_s, recovery
-        self.strikes, self.topics = strikes, topics
+        self.strikes, self.topics, self.fewest_logs = strikes, topics, fewest_logs or {}
         self.decisions = LoggedDecisions()
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()

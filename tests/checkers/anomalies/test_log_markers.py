@@ -65,6 +65,32 @@ def test_a_log_of_a_coordinator_that_was_not_kept_may_know_the_producer(tmp_path
     assert ("producer id 99" in said(document, "wrong-marker") + said(document, "unlogged-answer")) is whole
 
 
+BROKERS = {"transaction.state.log.replication.factor": "3", "transaction.state.log.min.isr": "2"}
+
+
+@pytest.mark.parametrize(("nodes", "sure"), [(("n1",), False), (("n1", "n2"), True), (("n1", "n2", "n3"), True)])
+@pytest.mark.parametrize("behind", [STATE_LOG, "t-1"])
+def test_a_replica_that_may_lag_proves_nothing_where_the_logs_of_those_in_sync_were_not_kept(tmp_path, behind, nodes, sure):
+    """Two of three have to be in sync: of two logs one has all that was acknowledged. The log that is left ends too early."""
+    m = two_producers()
+    end = m.ends[behind] - 3
+    rows = [row for row in m.replicas(nodes) if row["partition"] != behind or row["kind"] == "log" or row["offset"] < end]
+    rows = [row | ({"last_offset": end} if (row["partition"], row["kind"]) == (behind, "log") else {}) for row in rows]
+    plan = {
+        "topics": {"t": {"partitions": 2, "replication": 3, "settings": {"min.insync.replicas": "2"}}},
+        "cluster": {"description": {"broker_settings": BROKERS}},
+    }
+    document = m.judged(tmp_path, rows, **plan)
+    assert bool({"wrong-marker", "unlogged-answer"} & set(violated(document))) is sure
+
+
+def test_a_plan_that_does_not_say_how_many_are_in_sync_takes_what_is_there_for_all(tmp_path):
+    m = two_producers()
+    m.of("ABORT", "t-1")[1]["kind"] = "COMMIT"
+    for topic in ({}, {"replication": None}, {"replication": 3, "settings": {"min.insync.replicas": "9"}}, {"settings": {}}):
+        assert "wrong-marker" in violated(m.judged(tmp_path, m.replicas(("n1",)), topics={"t": topic}))
+
+
 @pytest.mark.parametrize("lost", range(3))
 def test_of_several_like_markers_clocks_tell_which_one_is_missing(tmp_path, lost):
     m = LogModel()
