@@ -179,7 +179,7 @@ class StoredLogs:
         """Of each partition, by its number, whether its log may lack something: a batch of some replica cannot be read,
         or one had a high watermark above its end, or so few logs were kept that none of them need have all.
         """
-        found = self.few.copy()
+        found: Bools = np.array(self.few, dtype=np.bool_)
         found[self.rows.partition[self.damaged]] = True
         for log in self.logs:
             found[log.partition] |= log.watermark > self._end(self.longest[log.partition])[1] + 1
