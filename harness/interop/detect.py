@@ -34,9 +34,11 @@ _BESIDE = frozenset(  # tables of a run that are no history
         *(RunFile.PRESENT, RunFile.OPERATIONS, RunFile.ANOMALIES),
     )
 )
+PARTS = ("fencepost-jsonl", "wire-record")  # formats of files that make a history together
+EMPTY, UNREADABLE, UNKNOWN = "empty", "cannot be read", "not understood"
 _LOOKED_AT = 64 << 10
 _TRIED = 50
-_LONG_RECORD_LINE = re.compile(rb'\{("line":\d+,)?("sum":\d+,)?"at":"request","n":')
+_LONG_RECORD_LINE = re.compile(r'\{("line":\d+,)?("sum":\d+,)?"at":"request","n":')
 _LEADING = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's comments before the first value
 
 
@@ -57,11 +59,48 @@ class Format:
 
 
 def located(path: Path) -> Path:
-    """The fullest history (`FILES`) in a directory of others; any other path as it is. Raises HistoryError."""
+    """The history in a directory of others: the fullest of `FILES`, or the only file of lines, where these are another's; any
+    other path as it is.
+
+    Raises HistoryError.
+    """
     try:
-        return next((path / name for name in FILES if path.is_dir() and (path / name).is_file()), path)
+        if not path.is_dir():
+            return path
+        if named := next((path / name for name in FILES if (path / name).is_file()), None):
+            return named
     except OSError as error:
         raise HistoryError(f"{path}: cannot be read: {error.strerror}") from error
+    return path if _has_tables(path) else _only_file(path) or path
+
+
+def _only_file(folder: Path) -> Path | None:
+    """The file of lines that is a whole history by itself, as Jepsen's are; None where the lines are ours, or a proxy's.
+
+    Raises HistoryError: there is another file beside it, which may be a part of a history too.
+    """
+    formats = {file: name for file in _histories(folder) if (name := _name_of(file)) != EMPTY}
+    known = {file: name for file, name in formats.items() if name not in (UNREADABLE, UNKNOWN)}
+    if not known:
+        return None
+    whole = next((file for file, name in known.items() if name not in PARTS), None)
+    first = whole or next(iter(known))
+    fitting = () if whole else (known[first], UNREADABLE, UNKNOWN)
+    if other := next((file for file in formats if file != first and formats[file] not in fitting), None):
+        one, two = (f"{file.relative_to(folder)} ({formats[file]})" for file in (first, other))
+        raise HistoryError(f"{folder}: {one} and {two} are no parts of one history; give the file of one of them")
+    return whole
+
+
+def _name_of(file: Path) -> str:
+    """The name of a file's format, by its content, or why it has none."""
+    try:
+        with opened(file) as lines:
+            start = _LEADING.sub(b"", unmarked(lines).read(_LOOKED_AT))
+    except (OSError, EOFError):
+        return UNREADABLE
+    found = _of_start(start)
+    return found.name if found else UNKNOWN if start else EMPTY
 
 
 def detect(path: Path) -> Format:
@@ -82,50 +121,51 @@ def detect(path: Path) -> Format:
     if start[:4] == b"PAR1":
         return _parquet(path)
     start = _LEADING.sub(b"", start)
-    if FIRST.match(start):
-        return Format("chaos-log")
     if not start:
         raise HistoryError(f"{path}: is empty; understood are {UNDERSTOOD}")
+    found = _of_start(start)
+    if found is None:
+        raise HistoryError(f"{path}: is no history that fencepost understands: {UNDERSTOOD}; it begins with {start[:60]!r}")
+    return found
+
+
+def _of_start(start: bytes) -> Format | None:
+    """The format of a file that begins so, if it is one."""
+    if FIRST.match(start):
+        return Format("chaos-log")
     array = start[:1] in (b"[", b"(")
     lines = [start[begin:end].replace(b"\n", b" ") for begin, end, _ in elements(start)] if array else start.split(b"\n")
     name = _of_lines(lines)
-    if name is None:
-        raise HistoryError(f"{path}: is no history that fencepost understands: {UNDERSTOOD}; it begins with {start[:60]!r}")
-    return Format(name, array)
+    return None if name is None else Format(name, array)
 
 
 def _directory(path: Path) -> Format:
-    if any(path.glob("*.parquet")):
+    if _has_tables(path):
         return _parquet(path)
-    lines = sorted(path.glob("*.jsonl"))
-    written = [file for file in lines if file.lstat().st_size]  # an empty one may be a record that was emptied
-    if written and all(map(_is_record, written)):
+    names = {_name_of(file) for file in _histories(path)} - {EMPTY}
+    if names == {"wire-record"}:
         return Format("wire-record")
-    if line_files(path):
+    if not names - {UNKNOWN} and line_files(path):
+        raise HistoryError(f"{path}: none of its *.jsonl is a history that fencepost understands: {UNDERSTOOD}")
+    if names:
         return Format("fencepost-jsonl")
     raise HistoryError(f"{path}: a directory without history.edn, *.parquet or *.jsonl; give the history's file: {UNDERSTOOD}")
+
+
+def _has_tables(folder: Path) -> bool:
+    """True where a table is in a folder; where there are lines too, one that is not only beside a history."""
+    tables = list(folder.glob("*.parquet"))
+    return any(file.name not in _BESIDE for file in tables) or (bool(tables) and not line_files(folder))
+
+
+def _histories(folder: Path) -> list[Path]:
+    """The files of lines in a folder, without the receipts of faults."""
+    return [file for file in line_files(folder) if file.name.removesuffix(".gz") != RunFile.FAULT_LINES]
 
 
 def line_files(path: Path) -> list[Path]:
     """The files of our JSON lines in a directory, and in a folder `history` of it."""
     return sorted(file for folder in ("", "history/") for packed in ("", ".gz") for file in path.glob(f"{folder}*.jsonl{packed}"))
-
-
-def _is_record(file: Path) -> bool:
-    """True for the lines of a proxy."""
-    try:
-        with opened(file) as lines:
-            return _is_record_line(unmarked(lines).read(_LOOKED_AT).partition(b"\n")[0])
-    except (OSError, EOFError):
-        return False
-
-
-def _is_record_line(line: bytes) -> bool:
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
-        return _LONG_RECORD_LINE.match(line) is not None
-    return isinstance(document, dict) and isinstance(document.get("at"), str) and "type" not in document
 
 
 def _parquet(path: Path) -> Format:
@@ -192,7 +232,7 @@ def _of_line(line: str) -> str | None:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
-        return _of_edn(line)
+        return "wire-record" if _LONG_RECORD_LINE.match(line) else _of_edn(line)
     if not isinstance(document, dict):
         return None
     if isinstance(document.get("at"), str) and "type" not in document:
