@@ -6,7 +6,7 @@ The format, version 1, is documented in docs/history.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
-from fencepost.harness.api.evidence import Evidence, Gap, GapKind, between_lines, evidence_of, missing_evidence
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, missing_evidence
 from fencepost.harness.api.history import OPERATIONS, RECEIPTS, WRITTEN, arrow_type, schema
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history import unsaid
 from fencepost.harness.history.contradictions import Contents
-from fencepost.harness.history.operations import FileReading, Row
+from fencepost.harness.history.operation_columns import Row
+from fencepost.harness.history.operations import FileReading
 from fencepost.harness.history.receipts import receipts
 from fencepost.harness.history.roster import Roster, content, present, roster_of
 from fencepost.harness.history.run_directory import write_damage
@@ -63,37 +64,54 @@ def demand_local(run: Run) -> None:
 
 def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
     """The operations of all files, numbered in the order of their invocations."""
-    rows: list[Row] = []
-    clocks: list[int] = []
-    owners: dict[int, str] = {}
-    for file in roster.files:
-        if file.role == "faults":
+    parts: list[_Part] = []
+    for file in (file for file in roster.files if file.role != "faults"):
+        part = _read(run, roster, (file,))
+        others = [other for other in parts if other.reading.processes & part.reading.processes]
+        if others and (roster.planned or _is_copy(part.reading.rows, [row for other in others for row in other.reading.rows])):
+            why = f"it has operations of the processes of {others[0].files[0].name}; it is not read"
+            gaps.append(Gap(file=file.name, why=why, kind=GapKind.SURPLUS))
             continue
-        file_content = content(run, file, roster.slots)
-        reading = FileReading(file, roster.slots, roster.ours, file_content.whole, roster.planned)
-        for number, raw in file_content.lines:
-            if reading.is_full:
-                reading.abandon(number)
-                break
-            reading.take(number, raw)
-        reading.finish()
-        processes = {row["process"] for row in reading.rows}
-        if other := next((owners[process] for process in processes if process in owners), ""):
-            why = f"it has operations of the processes of {other}; it is not read"
-            evidence = () if roster.ours or _is_copy(reading.rows, rows) else between_lines(evidence_of(None))
-            gaps.append(Gap(file=file.name, why=why, kind=GapKind.SURPLUS, evidence=evidence))
-            continue
-        owners |= dict.fromkeys(processes, file.name)
-        gaps += [*file_content.gaps, *reading.gaps]
-        rows += reading.rows
-        clocks += [] if reading.clock is None or not roster.ours else [reading.clock]
-    gaps += _moved(clocks)
+        if others:
+            part = _read(run, roster, _in_order([part, *others]))
+        parts = [*(other for other in parts if other not in others), part]
+    gaps += [gap for part in parts for gap in (*part.gaps, *part.reading.gaps)]
+    rows = [row for part in parts for row in part.reading.rows]
+    gaps += _moved([part.reading.clock for part in parts if part.reading.clock is not None and roster.ours])
     rows.sort(key=lambda row: (row["time"], row["process"]))
     for index, row in enumerate(rows):
         row["index"] = index
     if not roster.ours:
         gaps += _completed(rows, Evidence.SENDS in missing_evidence(gaps))
     return rows
+
+
+class _Part(NamedTuple):
+    """Files whose operations are of processes of their own: most often one."""
+
+    files: tuple[HistoryFile, ...]
+    reading: FileReading
+    gaps: tuple[Gap, ...]
+
+
+def _read(run: Run, roster: Roster, files: tuple[HistoryFile, ...]) -> _Part:
+    """The operations of some files, one file after the other."""
+    contents = [content(run, file, roster.slots) for file in files]
+    reading = FileReading(files[0], roster.slots, roster.ours, all(each.whole for each in contents), roster.planned)
+    for file, held in zip(files, contents, strict=True):
+        reading.turn_to(file)
+        for number, raw in held.lines:
+            if reading.is_full:
+                reading.abandon(number)
+                break
+            reading.take(number, raw)
+    reading.finish()
+    return _Part(files, reading, tuple(gap for held in contents for gap in held.gaps))
+
+
+def _in_order(parts: Sequence[_Part]) -> tuple[HistoryFile, ...]:
+    """The files of some parts, in the order in which they were begun: each goes on where the one before it ends."""
+    return tuple(file for part in sorted(parts, key=lambda part: part.reading.begins) for file in part.files)
 
 
 def _is_copy(some: Sequence[Row], rows: Sequence[Row]) -> bool:

@@ -8,7 +8,8 @@ process stood after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,19 +27,14 @@ from fencepost.harness.history.lines import (
     HEADER,
     INVOCATION,
     PROCESS,
-    Count,
-    Entries,
-    Input,
-    Offset,
     Output,
     Poll,
-    Send,
     decoded,
     demand_names_once,
     line_count,
 )
+from fencepost.harness.history.operation_columns import Row, micro_operations, mops_of
 
-Row = dict[str, Any]
 MOST_GAPS = 10_000  # of a file: what comes after so many is not read
 _NAMES = {
     which: [column.name for column in OPERATIONS if column.line == which] for which in (HEADER, PROCESS, INVOCATION, COMPLETION)
@@ -47,10 +43,11 @@ BLANK: Row = {column.name: [] if column.type.startswith("list") else column.defa
 
 
 class FileReading:
-    """Takes the lines of one file in order.
+    """Takes the lines of one file in order, or of several that have operations of the same processes.
 
     rows: its operations.
     gaps: what it lacks, as far as its lines show.
+    begins: the lowest time of an operation (ns).
     clock: how far the machine's wall clock was ahead of CLOCK_MONOTONIC when it was begun (ns); None: not known.
     file: whose it is, as far as that is known without its lines.
     slots: how many places for workers the run has; 0: not known.
@@ -64,8 +61,9 @@ class FileReading:
         self.rows: list[Row] = []
         self.gaps: list[Gap] = []
         self.clock: int | None = None
+        self.begins = sys.maxsize
         self._run: str | None = None  # by the last header
-        self._header: Row = {**BLANK, "slot": -1 if file.slot is None else file.slot, "node": file.node, "role": file.role}
+        self._header = _blank_header(file)
         self._begun: dict[int | None, Row] = {}  # by process: what its process line says; None: the last such line
         self._open: dict[int, Row] = {}  # by process: the operation that was invoked
         self._last: dict[int, tuple[int, int]] = {}  # by process: the number of its last operation, and the last time known
@@ -78,6 +76,17 @@ class FileReading:
         self._unordered = False  # a line is older than one before it
 
     # -- lines -----------------------------------------------------------------------------------
+    def turn_to(self, file: HistoryFile) -> None:
+        """Go on with the first line of a file."""
+        self._settle()
+        self._damaged, self._skipped = [], False
+        self._file, self._header, self._number = file, _blank_header(file), 0
+
+    @property
+    def processes(self) -> set[int]:
+        """The processes that have operations here."""
+        return set(self._last)
+
     def take(self, number: int, raw: bytes) -> None:
         """The next line; numbers that are left out are lines that are not to be believed. Raises HistoryError: another format."""
         self._skipped |= number - line_count(raw) != self._number
@@ -95,6 +104,8 @@ class FileReading:
             return
         self._unordered |= (line.time or 0) < self._latest
         self._latest = max(self._latest, line.time or 0)
+        if which in (INVOCATION, COMPLETION):
+            self.begins = min(self.begins, line.time)
         if which == INVOCATION:
             self._invoked(line)
         elif which == COMPLETION:
@@ -141,9 +152,12 @@ class FileReading:
         self._earliest = line.time or self._earliest
         if which == PROCESS:
             known = self._begun.get(line.process)
-            if known is not None and not self._ours and known["isolation"] != line.isolation:
-                self._contradicted(f"process {line.process} begins once more, and at another isolation level")
-            self._begun[line.process] = self._begun[None] = {**self._header, **_copied(PROCESS, line)}
+            begun = {**self._header, **_copied(PROCESS, line)}
+            if known is not None and not self._ours and known["isolation"] is not None:
+                if line.isolation not in (None, known["isolation"]):
+                    self._contradicted(f"process {line.process} begins once more, and at another isolation level")
+                begun["isolation"] = line.isolation or known["isolation"]
+            self._begun[line.process] = self._begun[None] = begun
             return
         if line.version != HISTORY_VERSION:
             raise HistoryError(f"{self._file.name}: history version {line.version}; this fencepost reads {HISTORY_VERSION}")
@@ -314,7 +328,12 @@ class FileReading:
         known = {**_copied(INVOCATION, line), "time": time, "intent": intent, "type": Outcome.INFO.value}
         if line.transactional_id is not None:  # a further producer's of the process
             known["transactional_id"] = line.transactional_id
-        return {**(begun or self._header), **known, **_micro_operations(line.value)}
+        return {**(begun or self._header), **known, **micro_operations(line.value)}
+
+
+def _blank_header(file: HistoryFile) -> Row:
+    """The columns of a file's header, as far as they are known without it."""
+    return {**BLANK, "slot": -1 if file.slot is None else file.slot, "node": file.node, "role": file.role}
 
 
 def _sent(row: Row) -> dict[int, str]:
@@ -327,8 +346,8 @@ def _is_the_same(row: Row, line: Any) -> bool:
     if not row:
         return False
     if line.type == "invoke":
-        return bool(row["f"] == line.f) and _sent(row) == _sent(_micro_operations(line.value))
-    return bool(row["type"] == line.type and row["end"] == line.time and row["mops"] == _mops(line.value))
+        return bool(row["f"] == line.f) and _sent(row) == _sent(micro_operations(line.value))
+    return bool(row["type"] == line.type and row["end"] == line.time and row["mops"] == mops_of(line.value))
 
 
 def _unheard(f: str, value: Any) -> bool:
@@ -340,7 +359,7 @@ def _unheard(f: str, value: Any) -> bool:
 def _with_completion(row: Row, line: Any) -> Row:
     row.update(_copied(COMPLETION, line), type=line.type, end=line.time)
     if isinstance(line.value, list):
-        row.update(_micro_operations(line.value))
+        row.update(micro_operations(line.value))
         row["strange"] = [msgspec.to_builtins(odd) for mop in line.value if isinstance(mop, Poll | Output) for odd in mop.strange]
     told = {"rebalances": line.rebalances} if line.rebalances and line.f != "final-read" else {}  # its keys are partitions
     if told or isinstance(line.value, dict):
@@ -355,62 +374,3 @@ def _copied(which: str, line: Any) -> Row:
     """The columns that are copied from a line of this kind."""
     values = {name: getattr(line, name) for name in _NAMES[which]}
     return {name: BLANK[name] if value is None else value for name, value in values.items()}
-
-
-def _micro_operations(value: Any) -> Row:
-    """The columns that an operation's value fills."""
-    if not any(isinstance(mop, (Input, Offset, Output, Entries)) for mop in value or ()):
-        return {"mops": _mops(value)}
-    offsets = [{"partition": mop.partition, "offset": mop.offset} for mop in value if isinstance(mop, Offset)]
-    counts = [
-        {"partition": partition, "offset": offset, "count": count}
-        for mop in value
-        for partition, got in (mop.got.items() if isinstance(mop, Count) else ())
-        for offset, count in got
-    ]
-    return {
-        "mops": _mops(value),
-        "chains": _chains(value),
-        "offsets": offsets,
-        "outputs": [*_outputs(value)],
-        "counts": counts,
-        "entries": [*_entries(value)],
-    }
-
-
-def _entries(value: Any) -> Iterator[tuple[Any, ...]]:
-    """A row for each record of a connector, or of Connect's own topics."""
-    for mop in value:
-        yield from ((mop.partition, *row) for row in mop.rows) if isinstance(mop, Entries) else ()
-
-
-def _outputs(value: Any) -> Iterator[Row]:
-    """A row for each record of a program that was read."""
-    for mop in value:
-        for partition, got in mop.got.items() if isinstance(mop, Output) else ():
-            yield from ({"partition": partition, "offset": offset, "v": v, "ended": mop.returned} for offset, v in got)
-
-
-def _chains(value: Any) -> list[Row]:
-    """A row for each record that was made of an input, in their order; for an input of which none was, one without it."""
-    rows: list[Row] = []
-    for mop in value:
-        if isinstance(mop, Input):
-            rows.append({"partition": mop.partition, "offset": mop.offset, "v": mop.v, "output": None})
-        elif isinstance(mop, Send) and rows and rows[-1]["output"] is None:
-            rows[-1]["output"] = mop.v
-        elif isinstance(mop, Send) and rows:
-            rows.append({**rows[-1], "output": mop.v})
-    return rows
-
-
-def _mops(value: Any) -> list[tuple[Any, ...]]:
-    """Micro-operations as rows of the column `mops`; a poll gives a row per record."""
-    rows: list[tuple[Any, ...]] = []
-    for mop in value if isinstance(value, list) else ():
-        if isinstance(mop, Send):
-            rows.append((0, mop.partition, mop.v, mop.offset, mop.began, mop.ended))
-        elif isinstance(mop, Poll):
-            ended = mop.returned
-            rows += [(1, partition, v, offset, None, ended) for partition, got in (mop.got or {}).items() for offset, v in got]
-    return rows
