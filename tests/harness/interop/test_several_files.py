@@ -33,7 +33,7 @@ def parts(at, lines=LINES):
     return {"b": lines[:at], "a": [{**LINES[0], "note": "x" * 20_000}, *lines[at:]]}
 
 
-@pytest.mark.parametrize("at", [*range(2, 34, 6), *(pytest.param(at, marks=pytest.mark.nightly) for at in range(2, 34))])
+@pytest.mark.parametrize("at", range(2, 34, 3))
 def test_lines_in_two_files_are_the_same_history(tmp_path, at):
     """Also where an operation begins in the one and ends in the other."""
     assert judged(tmp_path, parts(at)) == ("valid", [], [])
