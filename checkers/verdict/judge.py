@@ -289,8 +289,11 @@ def _forbidden_first(finding: Finding) -> tuple[bool, int]:
 
 
 def _unread(plan: Plan, overview: Overview, seen: Sequence[str]) -> list[str]:
-    """Partitions of the plan's topics, and others in the history, without a complete read_committed final read."""
-    topics = plan.get("topics") or {}
+    """Partitions of the plan's topics, and others in the history, without a complete read_committed final read.
+
+    Of an adopted history nobody planned any: what it does not name has no record that could be lost.
+    """
+    topics = {} if plan.get("source") else plan.get("topics") or {}
     planned = [f"{topic}-{number}" for topic, spec in topics.items() for number in range(int(spec.get("partitions", 0)))]
     finals = overview.final_reads
     there = dict.fromkeys([*planned, *filter(None, seen)])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.histories import History, answer, violated
+from support.histories import History, answer, violated, write_history
 from support.jepsen_example import Adopted, adopted
 
 from fencepost.checkers.verdict.judge import judge
@@ -268,6 +268,19 @@ def test_processes_that_only_read_may_be_more_than_identities_have_room_for(tmp_
     history = adopted("".join(polls) + read_of_unsent(0, process=70_000), tmp_path, "history.json")
     assert {row["process"] for row in history.rows if row["role"] == "writer"} == {0}
     assert len({row["process"] for row in history.rows}) == 17_002
+
+
+def test_a_partition_that_a_history_does_not_name_has_nothing_to_lose(tmp_path):
+    """Partitions may be numbered from 1: nobody wrote to the partition 0, or read it."""
+    history = History()
+    history.send(0, {"orders-1": [0, 1], "orders-2": 0})
+    history.poll(5, {"orders-1": [0, 1], "orders-2": [0]})
+    history.final({"orders-1": [0, 1], "orders-2": [0]})
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    write_history(folder, history.ops)
+    document = judged(Adopted(folder, tmp_path / "run").dir)
+    assert (document["verdict"], document["weakened"]) == ("valid", [])
 
 
 # --------------------------------------------------------------------------------------------------
