@@ -40,7 +40,12 @@ MOPS = pa.schema(
     ]
 )
 _WHOLE = range(-(1 << 63), 1 << 63)
+MICRO_OPERATIONS = "micro-operations, as [:send key value] or [:poll {key [[offset value] ...]}]"
 Mop = tuple[int, Any, Any, Any, bool]  # kind, key, value, offset, acknowledged
+
+
+class UnlikeJepsensError(ValueError):
+    """An operation that no client of Jepsen's writes so, in words."""
 
 
 class OperationRows:
@@ -61,7 +66,7 @@ class OperationRows:
     def add(self, at: int, invoked: Event, completed: Event | None, value: Any, ended_at: int = -1) -> None:
         """An operation with the value that counts; without times, places stand for them.
 
-        Raises ValueError, or what Python raises for a value of the wrong shape.
+        Raises ValueError.
         """
         f, start = invoked.f, len(self._mops)
         type_ = Outcome.INFO.value if completed is None else completed.type
@@ -71,9 +76,12 @@ class OperationRows:
         elif f != "crash":
             try:
                 polls = self._add_mops(value, type_ == "ok", int(invoked.process))
-            except Exception:
+            except UnlikeJepsensError:
                 del self._mops[start:]
                 raise
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
+                del self._mops[start:]
+                raise UnlikeJepsensError(f"{str(value)[:60]} is no vector of {MICRO_OPERATIONS}") from error
             if completed is not None and (polls or completed.rebalances or invoked.rebalances):
                 detail = _consumed(polls, invoked, completed)
         time = invoked.time if invoked.time >= 0 else at
@@ -96,19 +104,19 @@ class OperationRows:
                 result = mop[2]
                 offset, v = result if result.__class__ is list else (None, result)
                 if v is None or mop[1] is None:
-                    raise ValueError("a send without its key or its value")
+                    raise UnlikeJepsensError("a send without its key or its value")
                 mops.append((0, _value(mop[1]), _value(v), _offset(offset), result.__class__ is list or ok))
                 sent += 1
             elif name != "poll":
-                raise ValueError(f"unknown micro-operation {name!r}")
+                raise UnlikeJepsensError(f"unknown micro-operation {name!r}")
             else:
                 polls.append(mop[1] if len(mop) > 1 else None)
                 for key, records in _polled(polls[-1] or ()):
                     if key is None or any(v is None for _, v in records):
-                        raise ValueError("a polled record without its key or its value")
+                        raise UnlikeJepsensError("a polled record without its key or its value")
                     mops += [(1, key, _value(v), _offset(offset), False) for offset, v in records]
         if sent > MAX_SEQ:
-            raise ValueError(f"{sent} sends in one operation; at most {MAX_SEQ}")
+            raise UnlikeJepsensError(f"{sent} sends in one operation; at most {MAX_SEQ}")
         if sent:
             self.senders.add(process)
         return polls
@@ -124,14 +132,14 @@ def _offset(value: Any) -> Any:
     """A record's offset; None: not told. Raises ValueError for what is none."""
     if value is None or (value.__class__ is int and value in _WHOLE):
         return value
-    raise ValueError(f"the offset {str(value)[:40]} is no number of Kafka's")
+    raise UnlikeJepsensError(f"the offset {str(value)[:40]} is no number of Kafka's")
 
 
 def _value(value: Any) -> Any:
     """A record's value, or its key. Raises ValueError for what no client of Jepsen's sends."""
     if value.__class__ is int or value.__class__ is str or value is None:
         return value
-    raise ValueError(f"the value {str(value)[:40]} is neither a number nor a text")
+    raise UnlikeJepsensError(f"the value {str(value)[:40]} is neither a number nor a text")
 
 
 def _polled(got: Any) -> Iterable[tuple[Any, Any]]:

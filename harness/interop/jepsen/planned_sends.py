@@ -71,7 +71,8 @@ def mixed(keys: Ints, values: Ints, owners: Ints, count: int) -> Any:
 
 def _sends(value: Any) -> Counter[tuple[str, str]]:
     """Keys and values of sends, as they were written."""
-    sends = (mop for mop in value or () if mop.__class__ is list and len(mop) > 2 and mop[0] in ("send", ":send"))
+    mops = value if value.__class__ is list else ()
+    sends = (mop for mop in mops if mop.__class__ is list and len(mop) > 2 and mop[0] in ("send", ":send"))
     return Counter((written(mop[1]), _written_value(mop[2])) for mop in sends)
 
 

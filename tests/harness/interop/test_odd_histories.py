@@ -304,6 +304,20 @@ def test_the_nemesis_alone_is_no_history_of_kafka(tmp_path):
         adopted("{:type :info, :f :start-partition, :value nil, :process :nemesis, :time 5}\n", tmp_path)
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["5", '"x"', "{5 [[0 1]]}", "[nil]", "[[]]", "[[:poll 5]]", "[[:poll {5 nil}]]", "[[:poll {5 [nil]}]]", "[[:send 5]]"],
+)
+def test_a_value_that_is_no_vector_of_micro_operations_is_named_in_words(tmp_path, value):
+    line = f"{{:type :ok, :f :txn, :value {value}, :time 40, :process 0, :index 3}}\n"
+    history = adopted(
+        INVOKE + OK + INVOKE.replace("10", "30").replace(":index 0", ":index 2").replace(" 1]", " 2]") + line, tmp_path
+    )
+    (gap,) = [gap for gap in history.damage if gap.line == 4]
+    assert "micro-operation" in gap.why
+    assert not re.search("NoneType|object|unpack|index out", gap.why)
+
+
 def test_indexes_that_repeat_are_not_believed(tmp_path):
     """Jepsen's own tests have some; then lines number the operations."""
     history = adopted(INVOKE + OK + INVOKE.replace(" 1]", " 2]") + OK.replace(" 1]", " 2]"), tmp_path)
