@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -275,3 +276,14 @@ def test_the_history_by_hand_of_the_page_is_judged_as_the_page_says(tmp_path, ch
     assert history.damage == []
     document = judge(open_run(history.dir), here=True)
     assert (document["verdict"], violated(document)) == expected
+
+
+@pytest.mark.parametrize(("number", "name"), [(1, "jepsen-edn"), (2, "jepsen-json"), (3, "jepsen-txt"), (4, "chaos-log")])
+def test_every_example_of_the_page_is_a_history_that_is_valid(tmp_path, number, name):
+    """The one of Jepsen's operations had a transaction that read its own record."""
+    page = (Path(__file__).parents[3] / "docs" / "foreign-histories.md").read_text()
+    blocks = re.findall(r"```(?:json|clojure|text)\n(.*?)```", page, re.DOTALL)
+    history = adopted(blocks[number], tmp_path)
+    assert detect(tmp_path / "history.edn").name == name
+    document = judge(open_run(history.dir), here=True)
+    assert (document["verdict"], violated(document)) == ("valid", [])
