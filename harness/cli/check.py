@@ -127,10 +127,10 @@ def recorded_run(text: str, root: Path, contract: Mapping[str, str], checkers: S
 
     path = _path(text)
     try:
-        there = path.exists()
+        there = bool(text.strip()) and path.exists()  # an empty path is the current directory
     except OSError as error:
         raise CampaignError([f"{shown(text)}: cannot be read: {error.strerror}"]) from error
-    return None if there and not is_run(path) else judged_by(find(root, str(path)), contract, checkers)
+    return None if there and not is_run(path) else judged_by(find(root, text and str(path)), contract, checkers)
 
 
 def adopted(text: str, root: Path, contract: Mapping[str, str], hold: Callable[[Path], object]) -> Path:

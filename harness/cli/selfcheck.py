@@ -59,7 +59,7 @@ def selfcheck(
 
     conf = spark_conf_of(spark_conf or ())
     own_checks = {path: load_check(path) for path in checkers_of(checker or ())}
-    recorded = find(results_root(results), run) if run else None
+    recorded = find(results_root(results), run) if run is not None else None
     if recorded:
         merge.demand_local(recorded)
     judge = services.judge()

@@ -265,6 +265,16 @@ def test_check_of_a_run_that_does_not_exist_exits_with_254(fencepost):
     assert "there are no runs below results" in err
 
 
+@pytest.mark.parametrize("command", ["check", "selfcheck", "show", "export", "report"])
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_no_run_and_not_the_current_directory(fencepost, command, name):
+    """A variable of a shell that is not set."""
+    Path("history.txt").write_text("0\t:invoke\t:txn\t[[:send 5 1]]\n0\t:ok\t:txn\t[[:send 5 [0 1]]]\n")
+    code, _, err = fencepost(command, name)
+    assert code == 254
+    assert "the run has no name" in err
+
+
 def acknowledge(*fingerprints, expires="2999-01-31", file="known.toml"):
     entries = [f'[[known]]\nfingerprint = "{mark}"\nreason = "KIP-98"\nexpires = {expires}\n' for mark in fingerprints]
     Path(file).write_text("".join(entries))
