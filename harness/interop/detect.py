@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.files import demand_ending, regular
 from fencepost.harness.api.run import RunFile
-from fencepost.harness.history.lines import opened
+from fencepost.harness.history.lines import GZIP, opened
 from fencepost.harness.history.merge import OPS_SCHEMA
 from fencepost.harness.interop.blocks import elements, unmarked
 from fencepost.harness.interop.chaos.log_lines import FIRST
@@ -34,7 +35,8 @@ _BESIDE = frozenset(  # tables of a run that are no history
         *(RunFile.PRESENT, RunFile.OPERATIONS, RunFile.ANOMALIES),
     )
 )
-PARTS = ("fencepost-jsonl", "wire-record")  # formats of files that make a history together
+RECORD = "wire-record"
+PARTS = ("fencepost-jsonl", RECORD)  # formats of files that make a history together
 EMPTY, UNREADABLE, UNKNOWN = "empty", "cannot be read", "not understood"
 _LOOKED_AT = 64 << 10
 _TRIED = 50
@@ -126,6 +128,8 @@ def detect(path: Path) -> Format:
     found = _of_start(start)
     if found is None:
         raise HistoryError(f"{path}: is no history that fencepost understands: {UNDERSTOOD}; it begins with {start[:60]!r}")
+    if found.name == RECORD:
+        _demand_unpacked([path])
     return found
 
 
@@ -142,14 +146,24 @@ def _of_start(start: bytes) -> Format | None:
 def _directory(path: Path) -> Format:
     if _has_tables(path):
         return _parquet(path)
-    names = {_name_of(file) for file in _histories(path)} - {EMPTY}
-    if names == {"wire-record"}:
-        return Format("wire-record")
+    files = _histories(path)
+    names = {_name_of(file) for file in files} - {EMPTY}
+    if names == {RECORD}:
+        _demand_unpacked(files)
+        return Format(RECORD)
     if not names - {UNKNOWN} and line_files(path):
         raise HistoryError(f"{path}: none of its *.jsonl is a history that fencepost understands: {UNDERSTOOD}")
     if names:
         return Format("fencepost-jsonl")
     raise HistoryError(f"{path}: a directory without history.edn, *.parquet or *.jsonl; give the history's file: {UNDERSTOOD}")
+
+
+def _demand_unpacked(files: Sequence[Path]) -> None:
+    """Raises HistoryError for a packed file of a proxy's record."""
+    for file in files:
+        with file.open("rb") as content:
+            if content.read(len(GZIP)) == GZIP:
+                raise HistoryError(f"{file}: is the record of a proxy, packed by gzip; unpack it (gunzip), and check that")
 
 
 def _has_tables(folder: Path) -> bool:
@@ -176,7 +190,7 @@ def _parquet(path: Path) -> Format:
         raise HistoryError(f"{path}: looks like Parquet, but cannot be read: {error}") from error
     schemas = {file: _columns(file, path) for file in parquet_files(path)}
     if all({"api", "arrived_ns", "answer_partitions"} <= set(names) and "mops" not in names for names in schemas.values()):
-        return Format("wire-record")
+        return Format(RECORD)
     for file, names in schemas.items():
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise HistoryError(f"{file}: Parquet with two columns {twice}; docs/history.md has all of {OPS_SCHEMA.names}")
@@ -232,11 +246,11 @@ def _of_line(line: str) -> str | None:
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
-        return "wire-record" if _LONG_RECORD_LINE.match(line) else _of_edn(line)
+        return RECORD if _LONG_RECORD_LINE.match(line) else _of_edn(line)
     if not isinstance(document, dict):
         return None
     if isinstance(document.get("at"), str) and "type" not in document:
-        return "wire-record"
+        return RECORD
     if (
         document.get("format") == "fencepost-history"
         or document.get("type") == "process"

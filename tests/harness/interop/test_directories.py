@@ -77,3 +77,13 @@ def test_a_directory_without_a_history_in_its_files_is_refused(tmp_path, content
 def test_what_is_not_understood_beside_our_lines_may_have_been_some(tmp_path, other):
     history = Adopted(folder(tmp_path, a_jsonl=OURS, b_jsonl=other), tmp_path / "run")
     assert [gap.file for gap in history.damage if "not understood" in gap.why] == ["b.jsonl"]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_packed_record_of_a_proxy_is_refused_with_what_to_do(tmp_path, whole):
+    """Its reader took the packed bytes for a line."""
+    path = folder(tmp_path, **{"b1_jsonl_gz": gzip.compress(RECORD.encode()), **({} if whole else {"b2_jsonl": RECORD})})
+    with pytest.raises(HistoryError, match="packed by gzip; unpack it"):
+        detect(path)
+    with pytest.raises(HistoryError, match="packed by gzip; unpack it"):
+        detect(path / "b1.jsonl.gz")
