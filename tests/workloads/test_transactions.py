@@ -138,11 +138,16 @@ def test_a_poll_returns_identities_of_our_records_and_keeps_strangers_as_evidenc
     ours = Polled("t-0", 3, encode("run1", 2, 9, 1, "t-0", "commit", 100))
     foreign = Polled("t-0", 4, encode("other", 2, 9, 1, "t-0", "commit", 100))
     broken = Polled("t-1", 5, b"<script>alert(1)</script>\xff")
+    tombstone = Polled("t-1", 6, b"")
     op = Operation.of(0, 0, PlannedOperation(f="poll", mops=(("poll",),)))
-    assert WORKLOAD.perform(op, FakeClient(polled=[[ours, foreign, broken]]), "run1") is Outcome.OK
+    assert WORKLOAD.perform(op, FakeClient(polled=[[ours, foreign, broken, tombstone]]), "run1") is Outcome.OK
     (mop,) = op.value
-    assert mop[1] == {"t-0": [[3, record_id(2, 9, 1)], [4, -1]], "t-1": [[5, -1]]}
-    assert [odd["why"] for odd in mop[3]] == ["record of another run (other)", "content does not match its checksum"]
+    assert mop[1] == {"t-0": [[3, record_id(2, 9, 1)], [4, -1]], "t-1": [[5, -1], [6, -1]]}
+    assert [odd["why"] for odd in mop[3]] == [
+        "record of another run (other)",
+        "content does not match its checksum",
+        "it has no value, or an empty one",
+    ]
     assert mop[3][1]["raw"].endswith("\\xff")
 
 

@@ -21,6 +21,8 @@ def decode(polled: Polled, run: str) -> tuple[int, str | None]:
 
     A record of this run found in another partition than it was sent to keeps its identity: the checker reports it.
     """
+    if not polled.value:
+        return -1, "it has no value, or an empty one"
     body, checksum = polled.value[:-8], polled.value[-8:]
     if f"{zlib.crc32(body):08x}".encode() != checksum:
         return -1, "content does not match its checksum"
