@@ -9,7 +9,7 @@ process stood after it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import KeysView, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -83,9 +83,9 @@ class FileReading:
         self._file, self._header, self._number = file, _blank_header(file), 0
 
     @property
-    def processes(self) -> set[int]:
+    def processes(self) -> KeysView[int]:
         """The processes that have operations here."""
-        return set(self._last)
+        return self._last.keys()
 
     def take(self, number: int, raw: bytes) -> None:
         """The next line; numbers that are left out are lines that are not to be believed. Raises HistoryError: another format."""
