@@ -43,7 +43,9 @@ def merge_lines(path: Path, run_dir: Path) -> list[Gap]:
     for file in files:
         name = file.name.removesuffix(".gz")
         name = name if name.endswith(".jsonl") else f"{name}.jsonl"
-        copy = f"also-{name}" if name in names(run_dir, RunFile.LINES) else name
+        copy, there = name, names(run_dir, RunFile.LINES)
+        while copy in there or (file == path and copy == RunFile.FAULT_LINES):  # a file by itself is no receipts
+            copy = f"also-{copy}"
         try:  # merging unpacks it, as far as it goes
             _copy(_of_bearable_size(file), run_dir, f"{RunFile.LINES}/{copy}")
         except OSError as error:

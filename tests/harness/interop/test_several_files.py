@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gzip
 
 import pytest
 from support.absences import as_lines, as_text, transactions
@@ -75,6 +76,21 @@ def test_a_process_that_begins_in_both_files(tmp_path, level, expected):
 def test_a_line_that_cannot_be_read_is_named_with_its_file(tmp_path):
     verdict, found, gaps = judged(tmp_path, {"a": LINES[:16], "b": [LINES[0], "broken", *LINES[16:]]})
     assert (verdict, found, len(gaps)) == ("unknown", [], 1)
+
+
+def test_three_files_of_one_name_are_all_read(tmp_path):
+    """The third one took the place of the second."""
+    (tmp_path / "mine" / "history").mkdir(parents=True)
+    (tmp_path / "mine" / "a.jsonl").write_text(as_text(LINES[:12]))
+    (tmp_path / "mine" / "a.jsonl.gz").write_bytes(gzip.compress(as_text([LINES[0], *LINES[12:20]]).encode()))
+    (tmp_path / "mine" / "history" / "a.jsonl").write_text(as_text([LINES[0], *LINES[20:]]))
+    history = Adopted(tmp_path / "mine", tmp_path / "run")
+    assert (len(history.rows), history.damage) == (11, [])
+
+
+def test_a_history_by_the_name_of_receipts_is_a_history(tmp_path):
+    (tmp_path / "faults.jsonl").write_text(as_text(LINES))
+    assert len(Adopted(tmp_path / "faults.jsonl", tmp_path / "run").rows) == 11
 
 
 def test_three_files_and_a_copy_of_one(tmp_path):
