@@ -145,6 +145,7 @@ def _of_start(start: bytes) -> Format | None:
 
 def _directory(path: Path) -> Format:
     if _has_tables(path):
+        _demand_tables_alone(path)
         return _parquet(path)
     files = _histories(path)
     names = {_name_of(file) for file in files} - {EMPTY}
@@ -156,6 +157,16 @@ def _directory(path: Path) -> Format:
     if names:
         return Format("fencepost-jsonl")
     raise HistoryError(f"{path}: a directory without history.edn, *.parquet or *.jsonl; give the history's file: {UNDERSTOOD}")
+
+
+def _demand_tables_alone(folder: Path) -> None:
+    """Raises HistoryError where lines lie beside tables that are parts of a history; a whole one may be made of its lines."""
+    if os.path.lexists(folder / RunFile.HISTORY):
+        return
+    for file in _histories(folder):
+        if (name := _name_of(file)) not in (EMPTY, UNREADABLE, UNKNOWN):
+            why = f"{file.relative_to(folder)} ({name}) and tables are no parts of one history"
+            raise HistoryError(f"{folder}: {why}; give the file, or a directory of the tables alone")
 
 
 def _demand_unpacked(files: Sequence[Path]) -> None:

@@ -87,3 +87,15 @@ def test_a_packed_record_of_a_proxy_is_refused_with_what_to_do(tmp_path, whole):
         detect(path)
     with pytest.raises(HistoryError, match="packed by gzip; unpack it"):
         detect(path / "b1.jsonl.gz")
+
+
+@pytest.mark.parametrize("table", ["history.parquet", "part-0.parquet"])
+def test_lines_beside_tables_are_those_of_the_whole_one_or_are_named(tmp_path, table):
+    path = folder(tmp_path, a_jsonl=OURS)
+    whole = Adopted(path, tmp_path / "run").dir / "history.parquet"
+    (path / table).write_bytes(whole.read_bytes())
+    if table == "history.parquet":
+        assert detect(path) == Format("fencepost-parquet")
+        return
+    with pytest.raises(HistoryError, match=r"a\.jsonl \(fencepost-jsonl\) and tables are no parts of one history"):
+        detect(path)
