@@ -31,6 +31,7 @@ from fencepost.harness.interop.blocks import BLOCK, blocks
 from fencepost.harness.interop.chaos.adopting import adopt_log
 from fencepost.harness.interop.detect import UNDERSTOOD, Format, detect, located
 from fencepost.harness.interop.jepsen.joining import Joining
+from fencepost.harness.interop.jepsen.lines import UNRELIABLE
 from fencepost.harness.interop.jepsen.parsed_blocks import Moment, ParsedBlock, parse_block
 from fencepost.harness.interop.jepsen.planned_sends import WORKERS_LINE
 from fencepost.harness.interop.jepsen.receipts import receipts
@@ -205,7 +206,11 @@ def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap
     why = "are not of Kafka's workload; all are left out, and what they did is not known"
     values = set[str]().union(*(block.unknown_values for block in parsed_blocks))
     held = {f: WORKERS_LINE if f in values else (Evidence.POSITIONS,) for f in first}
-    return [Gap(file=path.name, line=line, why=f"operations `{f}` {why}", evidence=held[f]) for f, line in first.items()]
+    kinds = {UNRELIABLE: GapKind.UNRELIABLE}
+    return [
+        Gap(file=path.name, line=line, why=f"operations `{f}` {why}", kind=kinds.get(f, GapKind.UNREADABLE), evidence=held[f])
+        for f, line in first.items()
+    ]
 
 
 def _what_else(parsed_blocks: list[ParsedBlock]) -> str:

@@ -19,14 +19,22 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from fencepost.harness.api import CampaignError, Isolation
-from fencepost.harness.api.history import OPERATIONS, Column
+from fencepost.harness.api.evidence import Evidence, Gap, GapKind
+from fencepost.harness.api.history import OPERATIONS, UNREADABLE, Column
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.values import MOST_DIGITS, from_digits
+from fencepost.harness.interop.jepsen.lines import UNRELIABLE
 from fencepost.harness.interop.jepsen.printing import Edn, HistoryLine, Json, Records
 from fencepost.harness.interop.micro_operations import micro_operations
 from fencepost.harness.interop.output import opened
 
 FORMATS = ("jepsen-edn", "jepsen-json")
+JUDGED = frozenset(
+    (
+        *(Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS),
+        *(Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED, Evidence.LEVELS),
+    )
+)  # evidence that operations are, of which a checker would take the absence for a fault
 _EXPORTED = ("txn", "send", "poll", "assign", "subscribe", "seek", "crash")
 _NEEDED = ("process", "f", "type", "intent", "time", "end", "mops")
 _ABSENT = {"errors": None, "detail": None, "final": False, "isolation": None}  # other columns, and what stands for them
@@ -45,7 +53,16 @@ def export(run: Run, format: str, out: Path | None) -> int:
     keys, receipts = _keys(source), run.known_receipts()
     words = Edn() if format == "jepsen-edn" else Json()
     with opened(run, file_of(format), out) as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
-        return _Exporter(text, words, keys, run.contract).all(source, receipts)
+        return _Exporter(text, words, keys, run.contract).all(source, receipts, _lacking(run.gaps))
+
+
+def _lacking(gaps: Sequence[Gap]) -> Mapping[str, Gap]:
+    """Gaps as operations of functions that nobody knows: the first of those that make all unreliable, and of the others."""
+    found: dict[str, Gap] = {}
+    for gap in gaps:
+        if gap.kind is not GapKind.UNATTESTED and JUDGED.intersection(gap.evidence):
+            found.setdefault(UNRELIABLE if gap.kind is GapKind.UNRELIABLE else UNREADABLE, gap)
+    return found
 
 
 def file_of(format: str) -> str:
@@ -87,8 +104,9 @@ class _Exporter:
         self._strange = itertools.count(-1, -1)
         self._started: set[int] = set()
         self._begun: int | None = None
+        self._latest = 0
 
-    def all(self, source: Any, receipts: Sequence[Mapping[str, Any]]) -> int:
+    def all(self, source: Any, receipts: Sequence[Mapping[str, Any]], lacking: Mapping[str, Gap]) -> int:
         for receipt in receipts:
             self._fault(receipt)
         if self._later:
@@ -98,6 +116,8 @@ class _Exporter:
             if row["process"] >= 0 and known and not self._sees_more(row):
                 self._operation(_begun_anew(row) if _moves_anywhere(row) else row)
         self._until(None)
+        for number, (f, gap) in enumerate(lacking.items() if self._begun is not None else (), max(self._started, default=-1) + 1):
+            self._write(self._line(self._latest, number, "invoke", f, self._words.text(str(gap))))
         return self._index
 
     def _sees_more(self, row: Mapping[str, Any]) -> bool:
@@ -202,6 +222,7 @@ class _Exporter:
 
     def _write(self, line: HistoryLine) -> None:
         assert self._begun is not None
+        self._latest = line.time
         self._file.write(self._words.line(self._index, line.time - self._begun, line))
         self._index += 1
 

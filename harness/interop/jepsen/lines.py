@@ -16,6 +16,7 @@ from fencepost.harness.api.values import whole_number
 from fencepost.harness.history.lines import Int64, demand_names_once
 from fencepost.harness.interop.jepsen import edn
 
+UNRELIABLE = "unreliable"  # the function of an operation of ours that says that lines of the history contradict one another
 MOST_SHAPES, MOST_ERRORS = 16, 10_000
 _FIELDS = {
     b"type": b"(:invoke|:ok|:fail|:info)",

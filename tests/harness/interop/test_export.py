@@ -12,6 +12,7 @@ from support.jepsen_example import Adopted
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api import CampaignError, record_id
 from fencepost.harness.api.errors import HistoryError
+from fencepost.harness.api.evidence import GapKind
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
 from fencepost.harness.interop.jepsen import edn
@@ -272,6 +273,33 @@ def test_records_of_one_send_that_stand_for_themselves_say_so(run, tmp_path_fact
     history = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
     assert json.loads((history.dir / "plan.json").read_text())["contract"]["transactional"] == "false"
     assert [line["f"] for line in history.rows] == ["assign", "send"]
+
+
+@pytest.mark.parametrize("format", ["jepsen-edn", "jepsen-json"])
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        (lambda lines: [lines[0], lines[1].replace(":send", ":seed"), *lines[2:]], GapKind.UNREADABLE),
+        (lambda lines: [lines[0], lines[1].replace("[0 1]", "[0 7]"), *lines[2:]], GapKind.UNRELIABLE),
+        (lambda lines: lines, None),
+    ],
+    ids=["a broken line", "a contradiction", "nothing"],
+)
+def test_what_the_history_lacks_survives_the_way_out_and_back(tmp_path, format, damage, kind):
+    """Without it the record whose line is broken, or says something else, would be nobody's."""
+    lines = [
+        "{:type :invoke, :f :txn, :value [[:send 4 1]], :time 1, :process 0, :index 0}",
+        "{:type :ok, :f :txn, :value [[:send 4 [0 1]]], :time 2, :process 0, :index 1}",
+        "{:type :invoke, :f :poll, :value [[:poll]], :time 3, :process 1, :index 2}",
+        "{:type :ok, :f :poll, :value [[:poll {4 [[0 1] [1 8]]}]], :time 4, :process 1, :index 3}",
+    ]
+    (tmp_path / "history.edn").write_text("\n".join(damage(lines)) + "\n")
+    before = Adopted(tmp_path / "history.edn", tmp_path / "before")
+    export(open_run(before.dir), format, tmp_path / "out")
+    after = Adopted(tmp_path / "out", tmp_path / "after")
+    assert [gap.kind for gap in after.damage] == ([kind] if kind else [])
+    verdicts = {judge(open_run(history.dir), here=True)["verdict"] for history in (before, after)}
+    assert verdicts == ({"unknown"} if kind else {"invalid"})
 
 
 def test_an_unknown_format_and_a_run_without_history_are_refused(run):
