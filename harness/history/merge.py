@@ -65,15 +65,18 @@ def demand_local(run: Run) -> None:
 def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
     """The operations of all files, numbered in the order of their invocations."""
     parts: list[_Part] = []
+    begins: dict[HistoryFile, int] = {}
     for file in (file for file in roster.files if file.role != "faults"):
         part = _read(run, roster, (file,))
+        begins[file] = part.reading.begins
         others = [other for other in parts if other.reading.processes & part.reading.processes]
         if others and (roster.planned or _is_copy(part.reading.rows, [row for other in others for row in other.reading.rows])):
             why = f"it has operations of the processes of {others[0].files[0].name}; it is not read"
             gaps.append(Gap(file=file.name, why=why, kind=GapKind.SURPLUS))
             continue
         if others:
-            part = _read(run, roster, _in_order([part, *others]))
+            files = (file for each in (part, *others) for file in each.files)
+            part = _read(run, roster, tuple(sorted(files, key=lambda file: begins[file])))  # each goes on where another ends
         parts = [*(other for other in parts if other not in others), part]
     gaps += [gap for part in parts for gap in (*part.gaps, *part.reading.gaps)]
     rows = [row for part in parts for row in part.reading.rows]
@@ -107,11 +110,6 @@ def _read(run: Run, roster: Roster, files: tuple[HistoryFile, ...]) -> _Part:
             reading.take(number, raw)
     reading.finish()
     return _Part(files, reading, tuple(gap for held in contents for gap in held.gaps))
-
-
-def _in_order(parts: Sequence[_Part]) -> tuple[HistoryFile, ...]:
-    """The files of some parts, in the order in which they were begun: each goes on where the one before it ends."""
-    return tuple(file for part in sorted(parts, key=lambda part: part.reading.begins) for file in part.files)
 
 
 def _is_copy(some: Sequence[Row], rows: Sequence[Row]) -> bool:

@@ -78,6 +78,12 @@ def test_a_line_that_cannot_be_read_is_named_with_its_file(tmp_path):
     assert (verdict, found, len(gaps)) == ("unknown", [], 1)
 
 
+def test_a_file_that_was_begun_between_two_others(tmp_path):
+    """An operation begins in the first and ends in the second; the third one is the smallest, so it is read last."""
+    files = {"c": LINES[:17], "a": [{**LINES[0], "note": "x" * 20_000}, *LINES[21:]], "b": [LINES[0], *LINES[17:21]]}
+    assert judged(tmp_path, files) == ("valid", [], [])
+
+
 def test_three_files_of_one_name_are_all_read(tmp_path):
     """The third one took the place of the second."""
     (tmp_path / "mine" / "history").mkdir(parents=True)
