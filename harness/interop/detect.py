@@ -138,9 +138,14 @@ def _of_start(start: bytes) -> Format | None:
     if FIRST.match(start):
         return Format("chaos-log")
     array = start[:1] in (b"[", b"(")
-    lines = [start[begin:end].replace(b"\n", b" ") for begin, end, _ in elements(start)] if array else start.split(b"\n")
+    lines = [start[begin:end].replace(b"\n", b" ") for begin, end, _ in elements(start)] if array else _lines(start)
     name = _of_lines(lines)
     return None if name is None else Format(name, array)
+
+
+def _lines(start: bytes) -> list[bytes]:
+    """The lines of a text; of one without a line feed those that end as on an old Macintosh."""
+    return start.split(b"\n" if b"\n" in start else b"\r")
 
 
 def _directory(path: Path) -> Format:

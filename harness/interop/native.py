@@ -271,6 +271,8 @@ def _numbered(table: pa.Table, first: int) -> pa.Table:
 def _cast(column: pa.ChunkedArray, field: pa.Field, path: Path) -> pa.ChunkedArray:
     """A column as what it should be; moments in time as nanoseconds. Raises HistoryError: it is something else."""
     try:
+        if pa.types.is_floating(column.type):  # what pandas has for a value that is absent
+            column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
         return column.cast(_in_nanoseconds(column.type)).cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise HistoryError(

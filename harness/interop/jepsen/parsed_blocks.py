@@ -44,6 +44,8 @@ NOT_UNDERSTOOD = (ValueError, TypeError, LookupError, AttributeError, RecursionE
 _F = rb"""(?::f |"f": ?")"""
 _ONLY = re.compile(_F + rb":?(send|poll)[\s,\"}]")
 _MOVES = re.compile(_F + rb":?(?:assign|subscribe|crash)[\s,\"}]")
+_ANY = re.compile(_F)
+_NEMESIS_LINE = re.compile(rb"""(?:^|:process |"process": ?")\s*:?nemesis""")
 _DEBUG = re.compile(_F + rb":?debug-topic-partitions[\s,\"}]")
 
 NEMESIS = -(1 << 63)  # in the place of a process's number
@@ -51,9 +53,11 @@ NEMESIS = -(1 << 63)  # in the place of a process's number
 
 def _evidence(line: bytes) -> tuple[Evidence, ...]:
     """The evidence that a line that cannot be read may have held: any, unless what is left of it names what it was."""
+    if len(_ANY.findall(line)) > 1:  # a name twice, or two lines in one
+        return WORKERS_LINE
     if _MOVES.search(line):
         return (Evidence.POSITIONS,)
-    if b"nemesis" in line:
+    if _NEMESIS_LINE.search(line):
         return (Evidence.RECEIPTS,)
     if _DEBUG.search(line):
         return ()

@@ -65,6 +65,7 @@ QUEUE = (DATA / "queue.edn").read_text()
         ('[{"type":"invoke","process":0,"f":"txn","value":[]}]', Format("jepsen-json", array=True)),
         ('[\n {\n  "type": "invoke",\n "process":0,"f":"txn","value":[]}]', Format("jepsen-json", array=True)),
         (LINES, Format("fencepost-jsonl")),
+        (LINES.replace("\n", "\r"), Format("fencepost-jsonl")),
         (LINES.split("\n", 2)[2], Format("fencepost-jsonl")),
     ],
 )

@@ -157,6 +157,9 @@ def test_several_records_in_one_send_are_a_transaction_unless_they_say_otherwise
         ("{:type :invoke, :f :assign, :value [\n", {"positions"}),
         ("{:type :info, :f :start-partition, :process :nemesis, :value [\n", {"receipts"}),
         ("{:type :invoke, :f :debug-topic-partitions, :value [\n", set()),
+        ("{:type :ok, :f :poll, :f :txn, :value [[:po\n", {"sends", "outcomes", "polls", "positions"}),
+        ("{:type :ok, :f :assign, :value [0{:type :ok, :f :send, :va\n", {"sends", "outcomes", "polls", "positions"}),
+        ('{:type :info, :f :txn, :error "the nemesis", :value [[:se\n', {"sends", "outcomes", "polls", "positions"}),
     ],
 )
 def test_a_broken_line_is_a_gap_in_what_it_may_have_held(tmp_path, broken, held):

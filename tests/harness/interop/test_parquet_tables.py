@@ -125,6 +125,16 @@ def test_a_column_that_the_first_part_lacks_is_read_in_the_others(tmp_path):
 
 
 @pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("name", ["decided", "final"])
+def test_what_is_no_number_is_a_value_that_is_absent(tmp_path, name, lost):
+    """As pandas writes it: of a flag it meant true, so everybody was a final reader; of a number the table was refused."""
+    whole = table(lost)
+    numbers = [float("nan") if value in (None, False) else float(value) for value in whole[name].to_pylist()]
+    at = whole.schema.get_field_index(name)
+    expect(judged(tmp_path, a=whole.set_column(at, name, pa.array(numbers, pa.float64()))), lost)
+
+
+@pytest.mark.parametrize("lost", [False, True])
 def test_how_a_transaction_without_intent_was_decided_is_unknown(tmp_path, lost):
     """It may have been aborted, so that nobody had to get its record; or committed."""
     document = judged(tmp_path, a=table(lost).drop_columns(["intent"]))
