@@ -40,10 +40,10 @@ class Joining:
     def _close(self, number: int, invoked: PlacedEvent, completed: PlacedEvent | None) -> None:
         value = invoked.value if completed is None or completed.value is None else completed.value
         try:
-            if completed is not None:
-                self.damage += compared((invoked.event.f, completed.event.f), invoked.value, value, self._file, completed.line)
             rows, ended = self.rows.setdefault(number, OperationRows()), completed or invoked
             rows.add(invoked.at, invoked.event, completed and completed.event, value, ended.at)
+            if completed is not None:
+                self.damage += compared((invoked.event.f, completed.event.f), invoked.value, value, self._file, completed.line)
         except NOT_UNDERSTOOD as error:
             gap = Gap(file=self._file, line=(completed or invoked).line, why=f"not understood ({error})", evidence=WORKERS_LINE)
             self.damage.append(gap)

@@ -321,8 +321,8 @@ class _BlockParser:
         invoked = read or self._reader.event(planned)
         value, asked_for = self._reader.value(event), self._reader.value(invoked)
         value = asked_for if value is None else value
-        self._parsed.damage += compared((invoked.f, event.f), asked_for, value, self._file, self._block.line(position))
         self._rows.add(self._block.first + begun, invoked, event, value, self._block.first + position)
+        self._parsed.damage += compared((invoked.f, event.f), asked_for, value, self._file, self._block.line(position))
 
     def _alone(self, position: int, event: Event) -> None:
         """A completion where nothing of its process is open: its invocation is missing, or it is a second one."""
