@@ -76,12 +76,11 @@ class OperationRows:
         elif f != "crash":
             try:
                 polls = self._add_mops(value, type_ == "ok", int(invoked.process))
-            except UnlikeJepsensError:
+            except Exception as odd:
                 del self._mops[start:]
-                raise
-            except (ValueError, TypeError, LookupError, AttributeError) as error:
-                del self._mops[start:]
-                raise UnlikeJepsensError(f"{str(value)[:60]} is no vector of {MICRO_OPERATIONS}") from error
+                if isinstance(odd, UnlikeJepsensError):
+                    raise
+                raise UnlikeJepsensError(f"{str(value)[:60]} is no vector of {MICRO_OPERATIONS}") from odd
             if completed is not None and (polls or completed.rebalances or invoked.rebalances):
                 detail = _consumed(polls, invoked, completed)
         time = invoked.time if invoked.time >= 0 else at
