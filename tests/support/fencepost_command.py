@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from support.processes import heed_signals
+
 FENCEPOST = Path(sys.executable).with_name("fencepost")
 JUDGED_HERE = (sys.executable, str(Path(__file__).with_name("judged_here.py")))  # without the seconds of Spark
 PATIENCE_S = 240.0
@@ -26,7 +28,8 @@ def start(
     """Start `fencepost ARGUMENTS --results RESULTS`. program: `JUDGED_HERE` where it does not matter that Spark judges."""
     argv = [*program, *arguments, "--results", str(results)]
     env = {**os.environ, **environment}
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(argv, **pipes, env=env, preexec_fn=heed_signals)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:

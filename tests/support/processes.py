@@ -1,7 +1,8 @@
-"""A deadline for the end of processes that are not our children."""
+"""Processes that tests start: what signals do to them, and a deadline for the end of those that are not our children."""
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -17,3 +18,13 @@ def has_ended(pid: int, within_s: float = 30.0) -> bool:
             return True
         time.sleep(0.01)
     return False
+
+
+def heed_signals() -> None:
+    """Let signals do to this process what they do by themselves; for `preexec_fn`.
+
+    Whoever starts the tests by `nohup` has SIGHUP ignored, and a shell SIGINT in what it runs in the background: a child has it
+    so, too, and a test that sends it the signal would wait for its patience.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)

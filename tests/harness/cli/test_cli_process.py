@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 from support.fencepost_command import until
+from support.processes import heed_signals
 
 from fencepost.harness.cli import main
 
 FAKE = [sys.executable, str(Path(__file__).parents[2] / "support" / "fake_engine.py")]
 RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "none"]
+
+OUTPUT = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}  # of a process to which a test sends signals
 
 pytestmark = pytest.mark.usefixtures("stranger")
 
@@ -23,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("stranger")
 def start(name, *more, results="results"):
     """`fencepost run` as a process, when its workload runs already (its status line has come)."""
     argv = [*FAKE, *RUN, "--name", name, "--results", results, *more]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    process = subprocess.Popen(argv, **OUTPUT, start_new_session=True, preexec_fn=heed_signals)
     output = ""
     while "25 of 30 s" not in output:
         line = process.stdout.readline()
@@ -55,11 +58,20 @@ def test_the_second_ctrl_c_exits_at_once_with_130_and_kills_the_engine():
     assert "Traceback" not in output
 
 
+@pytest.fixture
+def under_nohup():
+    """The tests were started by `nohup`, which has SIGHUP ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("under_nohup")
 def test_a_command_that_is_ended_leaves_no_temporary_directory(tmp_path):
     """A closed terminal ends it as Ctrl-C does, also where the command performs nothing."""
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "fencepost", "selfcheck"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    process = subprocess.Popen(command, **OUTPUT, env=env, preexec_fn=heed_signals)
     until(lambda: list(tmp_path.glob("fencepost-selfcheck-*")))
     process.send_signal(signal.SIGHUP)
     output, _ = process.communicate(timeout=60)
@@ -101,7 +113,7 @@ def test_a_campaign_stopped_by_ctrl_c_prints_how_many_runs_were_not_performed():
         '[[test]]\nname = "endless"\n[[test]]\nname = "valid"\n'
     )
     argv = [*FAKE, "campaign", "night.toml"]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    process = subprocess.Popen(argv, **OUTPUT, start_new_session=True, preexec_fn=heed_signals)
     while "25 of 30 s" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.processes import heed_signals
 from support.rounds import night, rounds_of
 
 from fencepost.harness.api.errors import MachineError
@@ -110,7 +111,8 @@ def start_endless(count):
     night(*(f"endless[{number}]" for number in range(count)))
     program = PROGRAM.format(fake=FAKE)
     words = [sys.executable, "-c", program, "campaign", "night.toml", "--jobs", "2"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen(words, **pipes, start_new_session=True, preexec_fn=heed_signals)
     output = ""
     while output.count("25 of 30 s") < 2:
         line = process.stdout.readline()
