@@ -78,6 +78,17 @@ class SparkJudge(Judge):
         first, last = rule_for(rules, full), rule_on_evidence(rules, full)
         return "" if FORBIDDEN in (first.judged, last.judged) else first.reason
 
+    def permits_more(self, contract: Mapping[str, str], above: Mapping[str, str]) -> bool:
+        from fencepost.checkers.contract.rules import full_contract, rule_for, rule_on_evidence
+        from fencepost.checkers.engine.registry import installed_checks
+
+        before, after = full_contract(contract), full_contract(contract, above)
+        return any(
+            decides(check.rules, before).judged != decides(check.rules, after).judged
+            for check in installed_checks()[0]
+            for decides in (rule_for, rule_on_evidence)
+        )
+
     def promises(self) -> dict[str, list[str]]:
         from fencepost.checkers.engine.registry import installed_checks
         from fencepost.harness.api.promises import CLIENT_PROMISES, OTHER_PROMISES

@@ -13,6 +13,7 @@ from fencepost.nemesis.kill import Kill
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import answer_or, undo_on_error
 from fencepost.nemesis.support.cluster_types import CorruptibleCluster
+from fencepost.nemesis.support.lost_logs import note_lost, one_at_a_time
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
@@ -28,7 +29,8 @@ class Corrupt:
     `__consumer_offsets`. One replica is damaged; the others are whole. What Kafka must notice of it: docs/environment.md.
     Evidence: as for kill, and of the damage the file, the position, the bytes before and after, and the offsets of the batch.
     Effective when the file was damaged. A damage that nobody notices stays in the file. With `older` nobody promises to notice
-    it, so the test has to say `corruption = "synced"` in its contract.
+    it, so the test has to say `corruption = "synced"` in its contract. Records are cut off where the damaged replica is the last
+    in sync and no other can lead in its place: there it has to say `corruption = "unsynced"`.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Corruptible,)
@@ -41,7 +43,9 @@ class Corrupt:
 
     def demanded_contract(self) -> Mapping[str, str]:
         """See `harness.api.DemandsContract`."""
-        return {"corruption": "synced"} if self.older else {}
+        if self.older:
+            return {"corruption": "synced"}
+        return {"corruption": "unsynced"} if self.part in ("records", "cut") else {}
 
     def __post_init__(self) -> None:
         targets.check(self.target, ROLES)
@@ -57,6 +61,14 @@ class Corrupt:
         with no_target_on_error(self.target):
             partition = _partition(self.target, cluster, rng)
             node = self._holder(cluster, partition, rng)
+        if not self.demanded_contract():
+            return self._strike(cluster, node, partition, rng)
+        with one_at_a_time(cluster, self.target, [node]):
+            receipt = self._strike(cluster, node, partition, rng)
+            note_lost(cluster, receipt.targets)
+            return receipt
+
+    def _strike(self, cluster: CorruptibleCluster, node: str, partition: str, rng: Random) -> Receipt:
         receipt = replace(Kill(target=f"broker:{node}").inject(cluster, rng), role=self.target)
         with undo_on_error(lambda: cluster.start(node)):
             return self._damaged(cluster, receipt, node, partition, rng)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
@@ -40,7 +41,10 @@ class Kill:
     @catch_no_effect
     def inject(self, cluster: KillableCluster, rng: Random) -> Receipt:
         """Kill the nodes that have the role now."""
-        nodes = targets.find(self.target, cluster, rng, self.count)
+        return self.strike(cluster, targets.find(self.target, cluster, rng, self.count))
+
+    def strike(self, cluster: KillableCluster, nodes: Sequence[str]) -> Receipt:
+        """Kill these nodes."""
         struck = end_processes(cluster, nodes, cluster.kill, GONE_WITHIN_S)
         problems = [f"{node} was dead already" for node in struck.unhealthy]
         problems += [f"{node} survived" for node in struck.missed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
@@ -12,6 +13,8 @@ from fencepost.nemesis.kill import Kill
 from fencepost.nemesis.support import targets
 from fencepost.nemesis.support.attempts import attempt_each
 from fencepost.nemesis.support.cluster_types import PoweredCluster
+from fencepost.nemesis.support.lost_logs import note_lost, one_at_a_time
+from fencepost.nemesis.support.no_effect import catch_no_effect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +23,9 @@ class PowerOff:
 
     Kafka acknowledges what lies in the memory of enough machines, on disk or not: when they all fail at once (a data centre
     without power), acknowledged records are gone. This is the worst that may happen: the kernel has synced nothing by itself.
-    A machine whose broker another fault has killed loses its power too. Evidence: as for kill, and of each partition the offset
+    A machine whose broker another fault has killed loses its power too. What may be lost has to be said in the test's contract
+    (`power_failures`): with several brokers at once always, with one at a time where no other replica can lead in its place
+    (docs/environment.md). Evidence: as for kill, and of each partition the offset
     it ends at now and the one it ended at. Effective when something was lost, or when it killed and all was found to be synced;
     what nobody could look at shows no more than a kill.
     """
@@ -36,9 +41,25 @@ class PowerOff:
         demand_bounds(self)
         self._kill()
 
+    def demanded_contract(self) -> Mapping[str, str]:
+        """See `harness.api.DemandsContract`."""
+        return {"power_failures": "all replicas" if self._several() else "one replica"}
+
+    def _several(self) -> bool:
+        return self.count > 1 or "all" in self.target.split(":")
+
+    @catch_no_effect
     def inject(self, cluster: PoweredCluster, rng: Random) -> Receipt:
         """Kill all of them first, then take from each what it had not synced."""
-        receipt = self._kill().inject(cluster, rng)
+        nodes = targets.find(self.target, cluster, rng, self.count)
+        if self._several():
+            return self._strike(cluster, nodes)
+        with one_at_a_time(cluster, self.target, nodes):
+            return self._strike(cluster, nodes)
+
+    def _strike(self, cluster: PoweredCluster, nodes: Sequence[str]) -> Receipt:
+        receipt = self._kill().strike(cluster, nodes)
+        note_lost(cluster, receipt.targets)
         lost: dict[str, Any] = {}
 
         def lose(node: str) -> None:

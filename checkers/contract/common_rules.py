@@ -44,6 +44,14 @@ _LOSSES = (  # settings under which records can be cut off that were acknowledge
         "the leader may be the last replica in sync, and leads again without what it had not synced to disk (before KIP-966)",
     ),
     ({"corruption": "synced"}, "a segment below the recovery point is read at no start, so that a damage to it stays"),
+    (
+        {"corruption": "unsynced", "min_insync_replicas": "1"},
+        "the leader may be the only replica in sync, and cuts its log off where its newest records are damaged",
+    ),
+    (
+        {"corruption": "unsynced", "eligible_leaders": "false"},
+        "the leader may be the last replica in sync, cuts its log off at a damage, and leads again (before KIP-966)",
+    ),
 )
 
 
@@ -87,6 +95,10 @@ def _coordinator_cut_off(**when: str) -> tuple[Rule, ...]:
             (
                 "a power failure of the last replica in sync (before KIP-966)",
                 {"power_failures": "one replica", "eligible_leaders": "false"},
+            ),
+            (
+                "a damage to the last replica in sync (before KIP-966)",
+                {"corruption": "!none", "eligible_leaders": "false"},
             ),
         )
     )

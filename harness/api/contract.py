@@ -26,6 +26,7 @@ class ContractKey:
     elsewhere: its value for a history that fencepost did not record; None: the default.
     implies: value -> the values of other keys that it implies.
     planned: the plan of every run of fencepost has it.
+    weakening: each of its values promises less than the one before, the first all.
     """
 
     name: str
@@ -36,6 +37,7 @@ class ContractKey:
     elsewhere: str | None = None
     implies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     planned: bool = True
+    weakening: bool = False
 
 
 _TABLE = (
@@ -176,6 +178,7 @@ _TABLE = (
         meaning="Whose memory is lost before it is synced to disk: of no replica, of one at a time (the next only once the one "
         "before is in sync again), or of all replicas at once.",
         planned=False,
+        weakening=True,
     ),
     ContractKey(
         name="eligible_leaders",
@@ -188,11 +191,13 @@ _TABLE = (
     ),
     ContractKey(
         name="corruption",
-        values=("none", "synced"),
+        values=("none", "unsynced", "synced"),
         default="none",
-        meaning="`synced`: files of one replica below its recovery point, which Kafka takes for synced, come back damaged. It "
-        "reads them at no start, and gives them to readers; what it reads when it starts it has to notice.",
+        meaning="`unsynced`: the newest records of one replica come back damaged. It notices when it starts, and cuts its log "
+        "off there. `synced`: also files below its recovery point, which Kafka takes for synced. It reads them at no start, and "
+        "gives them to readers.",
         planned=False,
+        weakening=True,
     ),
     ContractKey(
         name="operator_aborts",
@@ -201,6 +206,7 @@ _TABLE = (
         meaning="`open`: an operator aborts transactions that are under way on single partitions (KIP-664), and only the rest of "
         "them is committed.",
         planned=False,
+        weakening=True,
     ),
     ContractKey(
         name="topic_deletions",

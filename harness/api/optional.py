@@ -132,6 +132,13 @@ class ReportsSettings(Protocol):
 
 
 @runtime_checkable
+class ElectsEligibleLeaders(Protocol):
+    """A provider that knows whether replicas that fell out of sync may lead in the place of the last one in sync (KIP-966)."""
+
+    def eligible_leaders(self) -> bool: ...
+
+
+@runtime_checkable
 class ReportsUnreachable(Protocol):
     """A running cluster whose brokers are not its own to start, and that sees from outside which of them are away."""
 
@@ -284,7 +291,8 @@ OPTIONAL: Mapping[str, tuple[type, ...]] = {
     "workload": (BoundsSettling, RaisesEpochs, ReadsBack, ConfiguresMembers, DemandsLeast, ChoosesNemesis, ChoosesLanes),
     "cluster": (
         *(PrefixesNames, CountsBrokers, CountsReplicas, CountsControllers, CountsSecondBrokers, DeclaresServices, ListsVersions),
-        *(ReportsSettings, Connects, RunsImages, LimitsToClients, ChoosesNemesis, ChoosesLanes, Leases, JudgesSettings, Obtains),
+        *(ReportsSettings, ElectsEligibleLeaders, Connects, RunsImages, LimitsToClients, ChoosesNemesis, ChoosesLanes, Leases),
+        *(JudgesSettings, Obtains),
     ),
     "nemesis": (
         *(Targeted, Counted, CountsOtherThanBrokers, ChoosesClient, ResizesInstances, ChoosesVersion, OfTransactions),

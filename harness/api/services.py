@@ -129,6 +129,9 @@ class Judge(Protocol):
     def never_forbidden(self, anomaly: str, contract: Mapping[str, str]) -> str:
         """The reason why no finding of an anomaly can be against a contract; empty when some can."""
 
+    def permits_more(self, contract: Mapping[str, str], above: Mapping[str, str]) -> bool:
+        """Return whether some anomaly is judged otherwise when `above` is laid over a contract."""
+
     def promises(self) -> Mapping[str, Sequence[str]]:
         """The promises of clients, in words, each with the anomalies that break it; those of plug-ins come last."""
 

@@ -34,6 +34,7 @@ from fencepost.harness.api.values import from_digits
 from fencepost.harness.api.words import did_you_mean
 from fencepost.harness.campaign import targets
 from fencepost.harness.campaign.client_settings import OURS, refused_settings
+from fencepost.harness.campaign.demands import unsaid_demands
 from fencepost.harness.campaign.toml import Keys, as_text
 from fencepost.harness.campaign.vain_settings import in_vain
 from fencepost.harness.drivers import families
@@ -400,11 +401,11 @@ class _Rules:
             self.fault(FaultChoice(kind=other[0], options=dict(other[1])), (*keys, "fire"))
         for setting, text in fault_validation.refused_topic_settings(made, self.provider) if made else ():
             self.wrong((*keys, "settings", setting), text)
-        for key, value in made.demanded_contract().items() if isinstance(made, DemandsContract) else ():
-            if value not in str(self.test.contract.get(key, "")).replace(" ", "").split(","):
-                self.wrong(keys, f'breaks a promise by itself, so the test has to say in [test.contract]: {key} = "{value}"')
-        if isinstance(made, DemandsContract) and made.demanded_contract().get("topic_deletions") == "records" and self.grouped():
-            self.wrong((*keys, "target"), "what a group read from a topic that was deleted, or made of it, is not judged")
+        if isinstance(made, DemandsContract):
+            for text in unsaid_demands(made.demanded_contract(), self.test, self.provider, self.workload):
+                self.wrong(keys, text)
+            if made.demanded_contract().get("topic_deletions") == "records" and self.grouped():
+                self.wrong((*keys, "target"), "what a group read from a topic that was deleted, or made of it, is not judged")
         if fault.when and self.workload is not None and not self.transactional():
             self.wrong((*keys, "when"), "this workload has no transactions")
         dense = schedule.too_dense(fault.every_s, fault.lasts_s)

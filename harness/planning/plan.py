@@ -28,7 +28,7 @@ from fencepost.harness.api import (
     TopicSpec,
 )
 from fencepost.harness.api.contract_layers import overlaid_contract
-from fencepost.harness.api.optional import DemandsLeast
+from fencepost.harness.api.optional import DemandsLeast, ElectsEligibleLeaders
 from fencepost.harness.api.plans import Test, declared
 from fencepost.harness.api.run import ConnectPlan, InjectionPlan, Plan, TopicPlan
 from fencepost.harness.api.values import PLAN_SCHEMA
@@ -310,7 +310,10 @@ def foreseen_contract(test: Test, provider: Any, workload: Any) -> dict[str, str
     """The contract that the plan of a test will have; None where that is known only once the cluster runs."""
     if not isinstance(provider, ReportsSettings):
         return None
-    description = {"broker_settings": {name: str(value) for name, value in provider.effective_settings().items()}}
+    description: dict[str, Any] = {
+        "broker_settings": {name: str(value) for name, value in provider.effective_settings().items()},
+        "eligible_leaders": isinstance(provider, ElectsEligibleLeaders) and provider.eligible_leaders(),
+    }
     topics = _topics(test, provider, workload, description)
     producer = {**workload.producer_settings(), **test.producer}
     members = member_settings(workload, test)

@@ -65,11 +65,11 @@ class SlowableCluster(ClusterView, Slowable, Protocol):
     """A cluster whose links can have latency and a limited bandwidth."""
 
 
-class CorruptibleCluster(Cluster, Corruptible, Protocol):
+class CorruptibleCluster(ClusterView, Corruptible, Protocol):
     """A cluster whose brokers' files can be damaged."""
 
 
-class PoweredCluster(Cluster, Powered, Protocol):
+class PoweredCluster(ClusterView, Powered, Protocol):
     """A cluster whose nodes can lose their power."""
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from fencepost.harness.conformance.stories import Kit
 from fencepost.nemesis.corrupt import Corrupt
+from fencepost.nemesis.support import lost_logs
 from fencepost.nemesis.testing import FakeCluster
 
 
@@ -75,3 +76,13 @@ def test_meaningless_options_are_refused(options):
 def test_a_damage_that_nothing_promises_to_find_has_to_be_in_the_contract():
     assert Corrupt(older=True).demanded_contract() == {"corruption": "synced"}
     assert Corrupt(part="txnindex").demanded_contract() == {}
+
+
+def test_what_a_damaged_replica_cuts_off_has_to_be_in_the_contract_and_happens_to_one_at_a_time(monkeypatch):
+    monkeypatch.setattr(lost_logs, "IN_SYNC_WITHIN_S", 0)
+    assert [Corrupt(part=part).demanded_contract() for part in ("records", "cut")] == [{"corruption": "unsynced"}] * 2
+    cluster = FakeCluster()
+    assert Corrupt(target="leader:t-0").inject(cluster, Random(1)).effective
+    refused = Corrupt(target="leader:t-1", part="cut").inject(cluster, Random(1))
+    assert (refused.effective, refused.targets) == (False, ())
+    assert Corrupt(target="leader:t-1", part="txnindex").inject(cluster, Random(1)).effective

@@ -6,6 +6,7 @@ import pytest
 
 from fencepost.harness.api import ClusterError
 from fencepost.nemesis.power_off import PowerOff
+from fencepost.nemesis.support import lost_logs
 from fencepost.nemesis.testing import FakeCluster
 
 
@@ -33,6 +34,28 @@ def test_of_one_broker_at_a_time_where_nothing_else_is_asked_for():
     cluster.unsynced = {node: {"t-0": (0, 7)} for node in cluster.brokers}
     assert len(PowerOff().inject(cluster, Random(1)).targets) == 1
     assert len(PowerOff(count=2).inject(FakeCluster(), Random(1)).targets) == 2
+
+
+def test_what_several_lose_at_once_has_to_be_in_the_contract():
+    several = ({"target": "all"}, {"target": "second:all"}, {"count": 2})
+    assert [PowerOff(**options).demanded_contract() for options in several] == [{"power_failures": "all replicas"}] * 3
+    assert PowerOff(target="leader").demanded_contract() == {"power_failures": "one replica"}
+
+
+def test_one_at_a_time_waits_until_the_one_before_is_in_sync(monkeypatch):
+    """Also where another fault took its power, in another lane."""
+    monkeypatch.setattr(lost_logs, "IN_SYNC_WITHIN_S", 0)
+    cluster = FakeCluster()
+    cluster.unsynced = {node: {"t-0": (0, 7)} for node in cluster.brokers}
+    before = PowerOff(target="broker:n1").inject(cluster, Random(1))
+    refused = PowerOff(target="broker:n2").inject(cluster, Random(1))
+    assert (refused.effective, refused.targets) == (False, ())
+    assert refused.note == "no target: n1, which lost records before, is out of sync"
+    assert PowerOff(target="all").inject(cluster, Random(1)).effective, "this was asked for"
+    PowerOff(target="all").heal(cluster, before)
+    for node in cluster.brokers:
+        cluster.start(node)
+    assert PowerOff(target="broker:n2").inject(cluster, Random(1)).effective
 
 
 def test_a_power_off_that_loses_nothing_is_noted_as_a_kill():

@@ -45,6 +45,7 @@ ABORTED = {
 }
 UNCLEAN = {"unclean_leader_election": "true"}
 ONE_REPLICA, ELIGIBLE = {"power_failures": "one replica"}, {"eligible_leaders": "true"}
+DAMAGED = {"corruption": "unsynced"}
 OPERATOR = {"operator_aborts": "open"}
 PLAIN = {"transactional": "false"}
 CHAINS = {"reprocessed", "unprocessed", "torn-offset", "offset-regression", "double-ownership"}
@@ -67,7 +68,12 @@ TABLE = [
     ({"power_failures": "all replicas"}, PLAIN, LOST | {"producer-id-reuse"}),
     ({"power_failures": "all replicas"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY | {"producer-id-reuse"}),
     ({"corruption": "synced"}, PLAIN, LOST | {"phantom", "sequence-gap"}),
-    ({"corruption": "synced"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | {"phantom", "sequence-gap"}),
+    ({"corruption": "synced"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY | {"phantom", "sequence-gap"}),
+    ({"corruption": "synced", **ELIGIBLE}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | {"phantom", "sequence-gap"}),
+    ({**DAMAGED, "min_insync_replicas": "2"}, PLAIN, LOST),
+    ({**DAMAGED, "min_insync_replicas": "2"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
+    ({**DAMAGED, **ELIGIBLE, "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
+    ({**DAMAGED, **ELIGIBLE, "min_insync_replicas": "2"}, TRANSACTIONS, set()),
     ({"producer_expiry": "1000"}, PLAIN, NUMBERED - {"producer-id-reuse", "sequence-reuse"}),
     ({**ONE_REPLICA, "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
     ({**ONE_REPLICA, "min_insync_replicas": "2"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
