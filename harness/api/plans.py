@@ -25,6 +25,7 @@ PLAIN_TYPES: tuple[Any, ...] = (str, int, float, bool, tuple[str, ...])
 WHEN = ("transaction-open",)  # some client is inside a transaction
 MOST_REPEATS = 1000
 LEAST = ("faults", "transactions", "operations", "records", *OCCASIONS)
+SAME = "same"  # a fault's target: the node that the first fault of its `together` group has struck
 RANDOM, IN_TURN = ORDERS = ("random", "in turn")
 
 
@@ -144,7 +145,11 @@ class FaultChoice:
         str, Key("The timeline of the fault: faults of one lane never overlap, lanes do not depend on each other.")
     ] = "main"
     together: Annotated[
-        str, Key("Faults of a lane with the same word here strike at the same moment, with the pause of the first.")
+        str,
+        Key(
+            "Faults of a lane with the same word here strike at the same moment, with the pause of the first. "
+            '`target = "same"` of a later one is the node that the first has struck.'
+        ),
     ] = ""
     when: Annotated[
         str, Key("A condition that the strike waits for: `transaction-open`, some client is inside a transaction.", choices=WHEN)

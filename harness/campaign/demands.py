@@ -24,7 +24,8 @@ def unsaid_demands(demanded: Mapping[str, str], test: Test, provider: Any, workl
         if _says(test.contract, name, value) or (key.weakening and not _permits_more({name: value}, test, provider, workload)):
             continue
         otherwise = f' (it is permitted then), or "{key.default}" (it is found then)' if key.weakening else ""
-        wrong.append(f'breaks a promise by itself, so the test has to say in [test.contract], or by --contract: {name} = "{value}"{otherwise}')
+        where = "in [test.contract], or by --contract"
+        wrong.append(f'breaks a promise by itself, so the test has to say {where}: {name} = "{value}"{otherwise}')
     return wrong
 
 

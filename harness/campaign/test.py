@@ -38,7 +38,7 @@ from fencepost.harness.campaign.demands import unsaid_demands
 from fencepost.harness.campaign.toml import Keys, as_text
 from fencepost.harness.campaign.vain_settings import in_vain
 from fencepost.harness.drivers import families
-from fencepost.harness.planning import schedule
+from fencepost.harness.planning import same_target, schedule
 from fencepost.harness.planning.clients import member_settings, reader_settings
 from fencepost.harness.planning.derived_contract import derive
 from fencepost.harness.planning.plan import foreseen_contract
@@ -250,6 +250,7 @@ class _Rules:
         self.test, self.wrong = test, reader.wrong
         self.workload: Any = None  # the workload made of its options; None when they are wrong
         self.provider: Any = None  # the same of the cluster's provider
+        self.faults: dict[Keys, Any] = {}  # the faults made of their options; None where they are wrong
 
     def check(self) -> None:
         test = self.test
@@ -391,7 +392,10 @@ class _Rules:
         return any(role.transactional for role in self.workload.roles())
 
     def fault(self, fault: FaultChoice, keys: Keys) -> None:
+        if same_target.is_same(fault):
+            fault = self.aimed(fault, keys)
         made = self.made("nemesis", fault, keys) if fault.kind else None
+        self.faults[keys] = made
         for key in () if fault.kind else fault.options:  # which options there are is not known: what may be a key misspelt
             if did_you_mean(key, schedule_keys := [own.path[0] for own in declared(FaultChoice)]):
                 self.wrong((*keys, key), registry.unknown("key", key, schedule_keys))
@@ -411,6 +415,18 @@ class _Rules:
         dense = schedule.too_dense(fault.every_s, fault.lasts_s)
         if text := dense or schedule.too_many(fault.every_s, fault.lasts_s, self.test.time_s):
             self.wrong(keys, text)
+
+    def aimed(self, fault: FaultChoice, keys: Keys) -> FaultChoice:
+        """A fault for the same node as the first one of its group, with a node by which its options can be judged."""
+        first = same_target.first_of(fault, self.test.nemesis)
+        made = self.faults.get(("nemesis", self.test.nemesis.index(first))) if first else None
+        wrong = same_target.unclear(first is not None, made)
+        known = fault.kind in registry.names("nemesis") or ":" in fault.kind
+        wrong = wrong or (same_target.refused(registry.load("nemesis", fault.kind), fault.options, made) if known else "")
+        if wrong:
+            self.wrong((*keys, "target"), wrong)
+        beside = {name: value for name, value in fault.options.items() if name != "target"}
+        return dataclasses.replace(fault, options=beside if wrong else same_target.standing_in(fault.options, made))
 
     def grouped(self) -> bool:
         """True if members of a group, or a program, read topics of the workload."""

@@ -203,7 +203,8 @@ def _fault_options(kind: str) -> dict[str, Sequence[str]]:
     schedule = {key.path[0]: key.key.choices for key in declared(FaultChoice) if key.path[0] != "kind"}
     own = _options("nemesis", kind)
     if "target" in own:
-        own["target"] = _targets(kind)
+        targets = _targets(kind)
+        own["target"] = [*targets, *(["same"] if "broker:" in targets or "client" in targets else [])]
     return {**own, **schedule}
 
 

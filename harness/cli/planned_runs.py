@@ -86,6 +86,7 @@ def perform(
 
 def print_plan(plan: Sequence[PlannedRun], as_json: bool, estimate: str = "") -> None:
     """The runs that would be performed, in their order, the estimate of their time, and the settings that were not judged."""
+    from fencepost.harness.planning import schedule
     from fencepost.harness.planning.plan import unjudged_settings
 
     if as_json:
@@ -94,8 +95,8 @@ def print_plan(plan: Sequence[PlannedRun], as_json: bool, estimate: str = "") ->
     else:
         rows = []
         for run in plan:
-            kinds = Counter(fault.kind for fault in run.test.nemesis)
-            faults = ", ".join(f"{count} {kind}" if count > 1 else kind for kind, count in kinds.items()) or "none"
+            kinds = Counter(schedule.in_words(unit) for unit in schedule.units(run.test.nemesis))
+            faults = ", ".join(f"{count} {words}" if count > 1 else words for words, count in kinds.items()) or "none"
             rows.append((run.test.name, f"{run.test.time_s:g} s", faults, ", ".join(run.test.expect), str(run.seed)))
         print_table(("test", "time", "nemesis", "expect", "seed"), rows)
         if estimate:

@@ -18,10 +18,11 @@ from typing import Any
 import structlog
 
 from fencepost.harness.api import CampaignError, Cluster, Fault, HarnessError, Receipt
-from fencepost.harness.api.plans import Budget, Injection
+from fencepost.harness.api.plans import SAME, Budget, Injection
 from fencepost.harness.api.values import whole_number
 from fencepost.harness.perform.budget import Ledger
 from fencepost.harness.perform.reachability import PATIENT_PROBES, Reachability, closed_pairs_note, probe_pairs, reach_field
+from fencepost.harness.planning import same_target
 from fencepost.harness.plugins.fault_validation import breaches, lacks
 
 log = structlog.get_logger()
@@ -91,13 +92,16 @@ class FaultRunner:
         self._fired: dict[int, list[threading.Event]] = {}  # fault -> for each fault that it injected: it has been healed
         self._schedule = list(schedule)
         self._make_fault = make_fault
-        self._faults = {injection.id: make_fault(injection) for injection in self._schedule}
+        self._firsts = same_target.firsts(self._schedule)
+        self._faults: dict[int, Fault] = {}
+        for injection in self._schedule:
+            self._faults[injection.id] = make_fault(self._judgeable(injection))
         self._require_interfaces()
         self._held: dict[int, _Held] = {}
         self._striking: set[str] = set()  # lanes
         self._quiet_ns = 0
         self._begun: set[int] = set()
-        self._recorded: set[int] = set()  # injections with a receipt
+        self._recorded: dict[int, Receipt] = {}  # the last receipt of each injection
         self.unwritten: set[int] = set()  # injections whose last receipt could not be written
         self._problems: list[str] = []
         self._threads: dict[str, threading.Thread] = {}
@@ -154,7 +158,7 @@ class FaultRunner:
     def _give_up(self, lane: str, within_s: float) -> None:
         """Receipts for what the lane has begun and not recorded; what comes later replaces them."""
         for injection in self._schedule:
-            if injection.lane == lane and injection.id in self._begun - self._recorded:
+            if injection.lane == lane and injection.id in self._begun - self._recorded.keys():
                 note = f"given up: still injecting {within_s:g} s after the faults' end; it may have hurt something until then"
                 self._record(replace(self._blank(injection, note), injected_ns=self._clock()))
 
@@ -278,6 +282,9 @@ class FaultRunner:
 
     def _strike(self, injection: Injection) -> Iterator[int]:
         """Inject, at once or when the condition of `when` holds; if it never does, write a receipt without effect."""
+        if (first := self._firsts.get(injection.id)) is not None and (why := self._aim(injection, first)):
+            self._record(self._blank(injection, f"not injected: {why}"))
+            return
         before = probe_pairs(self._cluster, self._ledger.cut())  # takes its time, so not between a condition and the strike
         if not injection.when:
             self._inject(injection, before)
@@ -291,12 +298,31 @@ class FaultRunner:
         waited_s = round((self._clock() - began_ns) / 1e9, 3)
         self._inject(injection, before, {"when": {"condition": injection.when, "by": by, "waited_s": waited_s}})
 
+    def _aim(self, injection: Injection, first: int) -> str:
+        """Make a fault for the node that the first one of its group has struck; the reason why there is none, or nothing."""
+        aimed, why = same_target.aimed(injection, self._recorded.get(first), self._cluster)
+        try:
+            if aimed is not None:
+                self._faults[injection.id] = self._make_fault(aimed)
+        except CampaignError as error:
+            why = str(error)
+        return why
+
+    def _judgeable(self, injection: Injection) -> Injection:
+        """The injection with a target by which its fault can be made before anything is struck."""
+        first = self._firsts.get(injection.id)
+        if first is None:
+            return injection
+        return replace(injection, options=same_target.standing_in(injection.options, self._faults.get(first)))
+
     def _inject(self, injection: Injection, before: Reachability | None, more: Mapping[str, Any] | None = None) -> None:
         """Inject, and write the receipt. A fault that raised may have hurt something all the same, and is healed at once."""
         fault, blank, began_ns = self._faults[injection.id], self._blank(injection, ""), self._clock()
         view: Any = self._ledger.view(injection.id, injection.kind, strikes=True, needs=fault.needs)
         done, problem = _receipt_of("inject", lambda: fault.inject(view, Random(injection.seed)))
         receipt = replace(done or blank, id=injection.id, kind=injection.kind, planned_ns=blank.planned_ns)
+        if (first := self._firsts.get(injection.id)) is not None:
+            receipt = replace(receipt, role=SAME, evidence={**receipt.evidence, "same_as": first})
         by_s = self._ledger.clock_s(injection.id)  # also of a fault that raised, or does not say it
         more = {**({"by_s": by_s} if by_s and "by_s" not in receipt.evidence else {}), **(more or {})}
         receipt = replace(receipt, evidence={**receipt.evidence, **more}) if more else receipt
@@ -386,7 +412,7 @@ class FaultRunner:
             "fault healed" if receipt.healed_ns else "fault",
             **{key: line[key] for key in ("id", "kind", "role", "targets", "effective", "healed_ns", "note")},
         )
-        self._recorded.add(receipt.id)
+        self._recorded[receipt.id] = receipt
         try:
             with self._writing:
                 self._write(line)

@@ -35,7 +35,7 @@ from fencepost.harness.api.values import PLAN_SCHEMA
 from fencepost.harness.connect import jars
 from fencepost.harness.connect.plugins import lost_plugins
 from fencepost.harness.connect.worker import fencing_s
-from fencepost.harness.planning import derived_contract, schedule
+from fencepost.harness.planning import derived_contract, same_target, schedule
 from fencepost.harness.planning.clients import client_plan, member_settings, unsuited
 from fencepost.harness.planning.recovery import recovery_plan
 from fencepost.harness.plugins import registry
@@ -52,7 +52,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     wanted = provider.prefix if isinstance(provider, PrefixesNames) else ""
     prefix = f"{wanted or 'fp-'}{run}-"  # of what runs on one cluster must not share
     topics = {prefix * bool(wanted) + name: spec for name, spec in _topics(test, provider, workload, description).items()}
-    faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
+    faults = same_target.faults_of(test.nemesis)
     producer = {**workload.producer_settings(), **test.producer}
     members = member_settings(workload, test)
     promised = _promised(workload.roles(), producer, topics, description, members)
@@ -153,8 +153,8 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         if isinstance(provider, JudgesSettings):
             for table, name, text in provider.judged_settings(test.topic)[0]:
                 wrong.append(f"{test.name}: {'cluster.' if table != 'topic' else ''}{table}.{name}: {text}")
-        for choice in test.nemesis:
-            refused = refused_topic_settings(_instance("nemesis", choice.kind, choice.options), provider)
+        for choice, fault in zip(test.nemesis, same_target.faults_of(test.nemesis), strict=True):
+            refused = refused_topic_settings(fault, provider)
             wrong += [f"{test.name}: {choice.kind}: settings.{name}: {text}" for name, text in refused]
     if wrong:
         raise CampaignError(list(dict.fromkeys(wrong)))
@@ -188,7 +188,7 @@ def unjudged_settings(tests: Iterable[Test]) -> list[str]:
 
 def _changes_topics(test: Test) -> bool:
     """True if a fault of the test changes settings of topics."""
-    return any(isinstance(_instance("nemesis", choice.kind, choice.options), ChangesTopicSettings) for choice in test.nemesis)
+    return any(isinstance(fault, ChangesTopicSettings) for fault in same_target.faults_of(test.nemesis))
 
 
 def unscheduled(test: Test, plan: Plan) -> list[str]:
@@ -211,7 +211,7 @@ def vain(test: Test) -> list[str]:
 def _obstacles(test: Test) -> list[tuple[str, str]]:
     """The kind of each fault of a test, and why its cluster cannot suffer it; empty where it can, as far as is known."""
     provider = _instance("cluster", test.cluster.kind, test.cluster.options)
-    lacking = [foreseen(_instance("nemesis", choice.kind, choice.options), provider) for choice in test.nemesis]
+    lacking = [foreseen(fault, provider) for fault in same_target.faults_of(test.nemesis)]
     return [
         (choice.kind, "; ".join(dict.fromkeys(reasons.values()))) for choice, reasons in zip(test.nemesis, lacking, strict=True)
     ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from fencepost.harness.api import CampaignError
-from fencepost.harness.api.plans import IN_TURN, ORDERS, FaultChoice, Injection, Lane
+from fencepost.harness.api.plans import IN_TURN, ORDERS, SAME, FaultChoice, Injection, Lane
 
 LAST_START_S = 1.0  # no fault starts later than this before the end
 SHORTEST_S = 0.1  # from one fault of a lane to the next
@@ -112,13 +112,13 @@ def unpaired(lane: Lane) -> str:
 
 
 def _timeline(name: str, lane: Lane, nemeses: Sequence[FaultChoice], time_s: float, seed: int) -> list[_Slot]:
-    units = _units([choice for choice in nemeses if choice.lane == name])
+    strikes = units([choice for choice in nemeses if choice.lane == name])
     rng = Random(f"fencepost schedule {seed} {name}")
     slots: list[_Slot] = []
     free_s, turn = 0.0, 0
     busy_until_s = _between(lane.busy_s, rng) if lane.busy_s else math.inf
     while True:
-        unit = units[turn % len(units) if lane.order == IN_TURN else int(rng.random() * len(units))]
+        unit = strikes[turn % len(strikes) if lane.order == IN_TURN else int(rng.random() * len(strikes))]
         at_s = free_s + _between(unit[0].every_s, rng)
         lengths = [round(_between(choice.lasts_s, rng), 3) for choice in unit]
         if lane.busy_s and lane.quiet_s and at_s >= busy_until_s:
@@ -132,12 +132,18 @@ def _timeline(name: str, lane: Lane, nemeses: Sequence[FaultChoice], time_s: flo
         free_s, turn = at_s + max(slot.lasts_s for slot in slots[-len(unit) :]), turn + 1
 
 
-def _units(choices: Sequence[FaultChoice]) -> list[list[FaultChoice]]:
-    """Groups of choices that strike at one moment: those with the same `together`, and each of the others alone."""
-    units: dict[str, list[FaultChoice]] = {}
+def units(choices: Sequence[FaultChoice]) -> list[list[FaultChoice]]:
+    """Groups of choices that strike at one moment: those of a lane with the same `together`, and each of the others alone."""
+    groups: dict[tuple[str, str], list[FaultChoice]] = {}
     for number, choice in enumerate(choices):
-        units.setdefault(f"together {choice.together}" if choice.together else f"{number}", []).append(choice)
-    return list(units.values())
+        own = (choice.lane, f"together {choice.together}") if choice.together else ("", f"{number}")
+        groups.setdefault(own, []).append(choice)
+    return list(groups.values())
+
+
+def in_words(unit: Sequence[FaultChoice]) -> str:
+    """The kinds of faults that strike at one moment: `kill + latency (same node)`."""
+    return " + ".join(choice.kind + " (same node)" * (choice.options.get("target") == SAME) for choice in unit)
 
 
 def _between(span: tuple[float, float], rng: Random) -> float:
