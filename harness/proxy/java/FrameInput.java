@@ -8,11 +8,13 @@ import java.nio.ByteBuffer;
 /** Frames of a connection: a size of four bytes, and as many bytes as it says. */
 final class FrameInput {
     static final int ROOM = 1 << 16;
+    private static final int MOST_BEHIND = 1 << 23; // bytes that are kept behind a message that is held, for only behind them its client's end is seen
     private static final ByteBuffer NOTHING = ByteBuffer.allocate(0);
     private final Link link;
     private final Buffers buffers;
     private ByteBuffer buffer = NOTHING; // its own, or, while an event loop reads it, the loop's: what is not taken yet is between position and limit
     private ByteBuffer longFrame; // of `buffers`, in use; null: none
+    private int more; // bytes beyond ROOM that are lent for it
     private boolean ended;
 
     FrameInput(Link link, Buffers buffers) {
@@ -65,6 +67,13 @@ final class FrameInput {
         }
     }
 
+    /** Forgets what is left. */
+    void forget() {
+        buffers.takeBack(more);
+        more = 0;
+        buffer = NOTHING;
+    }
+
     /** True if a frame was read into memory that others get after it. */
     boolean lent(ByteBuffer frame) {
         return frame != null && longFrame == frame;
@@ -98,23 +107,38 @@ final class FrameInput {
         void write(ByteBuffer bytes) throws IOException;
     }
 
-    /** Looks for at most a millisecond whether the other side has closed the connection, as far as there is room to read on. */
+    /** Takes what has come behind a message that is held, MOST_BEHIND at most, and returns whether the other side has closed the connection behind it. */
     boolean closed() {
-        if (ended) {
-            return true;
-        }
-        own();
-        if (buffer.limit() == buffer.capacity()) {
-            return false;
-        }
         try {
-            ended = append(into -> link.readWithin(into, 1)) < 0;
-        } catch (SocketTimeoutException error) {
+            while (!ended && behind()) {
+                ended = append(this::arrived) < 0;
+            }
+        } catch (SocketTimeoutException | OutOfMemoryError error) {
             return false;
         } catch (IOException error) {
             ended = true;
         }
         return ended;
+    }
+
+    /** Makes room for what is behind a message that is held; false: that is too much. */
+    private boolean behind() {
+        own();
+        if (buffer.limit() == buffer.capacity() && buffer.capacity() < MOST_BEHIND && buffers.lend(buffer.capacity())) {
+            more += buffer.capacity();
+            buffer = ByteBuffer.allocate(2 * buffer.capacity()).put(buffer).flip();
+        }
+        return buffer.limit() < buffer.capacity();
+    }
+
+    /** Reads what comes within a millisecond. */
+    private int arrived(ByteBuffer into) throws IOException {
+        int limit = into.limit();
+        try {
+            return link.readWithin(into.limit(Math.min(limit, into.position() + ROOM)), 1);
+        } finally {
+            into.limit(limit);
+        }
     }
 
     /** Reads what there is without waiting, behind what was left, into a buffer of ROOM that connections share: until `leave`. */
@@ -198,6 +222,9 @@ final class FrameInput {
 
     /** Puts what is left at the beginning of a buffer of its own. */
     private void own() {
+        if (buffer.capacity() > ROOM && !buffer.hasRemaining()) {
+            forget();
+        }
         if (buffer.capacity() < ROOM) {
             buffer = link.buffer(ROOM).put(buffer).flip();
         } else if (!buffer.hasRemaining() || buffer.capacity() - buffer.limit() < ROOM / 2) {

@@ -37,6 +37,7 @@ final class RequestSide {
             process.counts.failure(error);
         } finally {
             in.done();
+            in.forget();
             connection.clientEnded();
         }
     }

@@ -170,6 +170,39 @@ def test_a_request_held_until_the_client_has_gone_arrives_then(scene):
     assert by_kind["lost"]["why"] == "client closed"
 
 
+@pytest.mark.parametrize("frames", [3, 30, 200])
+def test_a_request_held_until_the_client_has_gone_arrives_however_much_came_behind_it(scene, frames):
+    """As of a producer with five requests under way; the end of a connection is seen behind all that came on it."""
+    rule = scene.control.add({"act": "hold", "until": "closed", "transactional_id": "x"})
+    client, broker = scene.connection()
+    client.send(end_txn(1))
+    scene.control.wait(rule)
+    behind = [end_txn(number, "y" * 30_000) for number in range(2, frames + 2)]
+    client.send(*behind)
+    client.close()
+    assert correlation_of(broker.receive()) == 1
+    assert [broker.receive() for _ in behind] == [frame[4:] for frame in behind]
+    assert [(caught["state"], caught["by"]) for caught in scene.control.catches(rule)] == [("released", "closed")]
+
+
+def test_what_comes_behind_held_requests_is_bounded(scene):
+    """A client that sends on and on is made to wait, as by a broker that does not read."""
+    rule = scene.control.add({"act": "hold", "until": "event:go", "transactional_id": "x"})
+    client, broker = scene.connection()
+    client.send(end_txn(1))
+    scene.control.wait(rule)
+    frame, sent = end_txn(2, "y" * 30_000), 0
+    client.socket.settimeout(1.0)
+    with pytest.raises(TimeoutError):
+        while sent < 64 << 20:
+            sent += client.socket.send(frame[sent % len(frame) :])
+    assert 8 << 20 <= sent < 32 << 20
+    client.socket.settimeout(20.0)
+    assert scene.control.event("go") == 1
+    assert correlation_of(broker.receive()) == 1
+    assert all(broker.receive() == frame[4:] for _ in range(sent // len(frame)))
+
+
 def test_a_request_held_until_the_next_of_its_transactional_id(scene):
     scene.control.add({"act": "hold", "until": "next:EndTxn", "nth": 1, "transactional_id": "x"})
     client, broker = scene.connection()
