@@ -23,6 +23,7 @@ from fencepost.nemesis.support.waiting import poll_until
 ACTS = ("hold", "delay", "drop", "lose", "late", "repeat", "error", "alter", "cut", "throttle")
 NODE, ID, CLIENT = "{node}", "{transactional_id}", "{client}"  # in `fire_target`: of the message that was caught
 RELEASE, FAILED, ENDED = "event:", "failed", "ended"
+NARROWING = ("client_id", "transactional_id", "group", "topic", "partition", "state", "where", "nth", "connection_of")
 SHOWN = 50  # messages in a receipt
 MOST = 1_000_000
 DEFAULT = "hold", "EndTxn"  # where no act is given
@@ -46,8 +47,8 @@ class ProtocolStep:
 
     One of the acts names the API: `hold = "EndTxn"` (the default). Needs `proxy = true` of the cluster. `fire` names a fault that
     is injected at the moment of the first catch, with a receipt of its own; what is held goes on when it has struck, and nothing
-    is held after that. Otherwise the rule ends with the fault, and what it holds then goes on. Evidence: the messages that were
-    caught, when, and what became of each.
+    is held after that, nor where nothing came in time. Otherwise the rule ends with the fault, and what it holds then goes on.
+    Evidence: the messages that were caught, when, and what became of each.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Interceptable,)
@@ -191,12 +192,21 @@ class ProtocolStep:
             catches = poll_until(lambda: _acted(cluster.caught(number)), bool, self.catch_within_s)
             failed = [] if catches else cluster.caught(number)
             struck = self._strike(cluster, number, catches)
+            if self.fire and not catches:  # what comes later is no occasion for a fault that nobody fires any more
+                cluster.withdraw(number)
         caught = tuple(dict.fromkeys(catch.node for catch in catches))
         evidence = {"number": number, "rule": self.rule(), "before": 0, "during": _shown(catches), **struck}
-        note = "" if catches else f"no {self.on} of {self.what[1]} came within {self.catch_within_s:g} s"
+        note = "" if catches else self._missed()
         if failed:
             note = f"{plural(len(failed), 'message')} came, and could not be acted on: {failed[-1].why}"
+        note += f", so {self.fire} was not fired" if self.fire and not catches else ""
         return Receipt(role=self.target, targets=caught or nodes, evidence=evidence, effective=bool(catches), note=note)
+
+    def _missed(self) -> str:
+        """What did not come in time. Others of the API may have come, where more is asked for."""
+        rule = self.rule()
+        on, more = rule["on"], any(key in rule for key in NARROWING)
+        return f"no {on} of {self.what[1]}{' that matches' * more} came within {self.catch_within_s:g} s"
 
     def _strike(self, cluster: InterceptableCluster, number: int, catches: Sequence[Catch]) -> dict[str, Any]:
         """Fire the other fault, then let go on what is held for it: at the other brokers, too, where more may have come."""

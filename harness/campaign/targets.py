@@ -19,6 +19,7 @@ from fencepost.harness.api import (
     CountsOtherThanBrokers,
     CountsSecondBrokers,
     DeclaresServices,
+    Interceptable,
     ListsVersions,
     NeedsBrokers,
     NeedsServers,
@@ -100,7 +101,7 @@ def impossible(fault: Any, there: Cast) -> list[tuple[str, str]]:
     """Options of a fault that can never be met in the test: pairs of an option (empty: the fault itself) and a sentence."""
     target = fault.target if isinstance(fault, Targeted) else ""
     count = fault.count if isinstance(fault, Counted) else 1
-    mistakes = [("target", _target(target, there) if isinstance(target, str) else "")]
+    mistakes = [("target", (_target(target, there) or _without_proxy(fault, target, there)) if isinstance(target, str) else "")]
     if isinstance(count, int) and isinstance(target, str):
         mistakes.append(("count", _count(fault, target, count, there)))
     client = fault.client if isinstance(fault, ChoosesClient) else "random"
@@ -177,6 +178,14 @@ def _target(target: str, there: Cast) -> str:
         if int(number) > last:
             return f"there is no partition {name}; the last one of {topic} is {topic}-{last}"
     return ""
+
+
+def _without_proxy(fault: Any, target: str, there: Cast) -> str:
+    """The reason why no proxy stands before the target of a fault that acts on messages; empty where one does."""
+    apart = there.servers is not None and there.servers > len(there.brokers or ())
+    if Interceptable not in fault.needs or target != "controller" or not apart:
+        return ""
+    return "proxies stand before brokers alone, and the controllers of this test are none"
 
 
 def _count(fault: Any, target: str, count: int, there: Cast) -> str:

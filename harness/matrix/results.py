@@ -98,6 +98,7 @@ def strikes_of(run: Run) -> list[tuple[Cell, Strike]]:
     """The faults of a run whose option `cell` names one."""
     schedule = run.plan.get("schedule") or ()
     named = {fault["id"]: str((fault.get("options") or {}).get("cell", "")) for fault in schedule}
+    fires = {fault["id"]: str((fault.get("options") or {}).get("fire", "")) for fault in schedule}
     planned = {number: cell for number, name in named.items() if (cell := of_text(name))}
     if not planned:
         return []
@@ -108,17 +109,19 @@ def strikes_of(run: Run) -> list[tuple[Cell, Strike]]:
     made = []
     for number, cell in planned.items():
         receipt = receipts.get(number, {})
-        strike = _strike(run.id, number, receipt, found.get(number, ()), judged)
+        strike = _strike(run.id, number, receipt, found.get(number, ()), judged, fires.get(number, ""))
         met = observed.values(cell, receipt) if strike.struck else {}
         made.append((cell, replace(strike, crossing=named[number] if crossing_of(named[number]) else "", met=met)))
     return made
 
 
-def _strike(run: str, number: int, receipt: Mapping[str, Any], findings: Sequence[str], judged: bool) -> Strike:
+def _strike(run: str, number: int, receipt: Mapping[str, Any], findings: Sequence[str], judged: bool, fires: str = "") -> Strike:
+    """A fault of a cell. fires: the kind of the fault that it was to fire."""
     evidence = evidence_of(receipt)
     fired = evidence.fired
-    struck = evidence.readable and receipt.get("effective") is True and (fired is None or fired.effective is True)
-    note = _note(receipt, evidence)
+    strikes = not fires if fired is None else fired.effective is True
+    struck = evidence.readable and receipt.get("effective") is True and strikes
+    note = _note(receipt, evidence) if fired or struck or not fires or not receipt.get("effective") else f"{fires} was not fired"
     return Strike(run=run, fault=number, struck=struck, findings=tuple(findings), note=note, judged=judged)
 
 

@@ -40,6 +40,14 @@ def test_without_a_catch_the_fault_is_without_effect():
     assert cluster.whole()
 
 
+@pytest.mark.parametrize("more", [{"where": {"committed": True}}, {"nth": 9}, {"peer": "broker"}, {"transactional_id": "x"}])
+def test_where_others_of_the_api_may_have_come_the_receipt_speaks_of_those_that_match(more):
+    cluster = FakeCluster()
+    cluster.proxy.quiet = True
+    receipt = ProtocolStep(lose="EndTxn", catch_within_s=0, **more).inject(cluster, Random(1))
+    assert receipt.note == "no request of EndTxn that matches came within 0 s"
+
+
 def test_messages_that_it_cannot_act_on_are_no_effect_and_say_why(monkeypatch):
     cluster = FakeCluster()
     caught = cluster.caught
@@ -60,6 +68,21 @@ def test_a_message_that_comes_late_counts_all_the_same():
     cluster.caught(receipt.evidence["number"])
     healed = fault.heal(cluster, receipt)
     assert (healed.effective, healed.targets) == (True, ("n1", "n2", "n3"))
+
+
+@pytest.mark.parametrize("act", ["hold", "lose"])
+def test_where_nothing_comes_in_time_no_other_fault_is_fired_and_what_comes_later_does_not_count(act):
+    """A message that is held, and no broker that dies, is not the step that was asked for."""
+    cluster = FakeCluster()
+    cluster.proxy.quiet = True
+    fault = ProtocolStep(**{act: "EndTxn"}, fire="kill", catch_within_s=0)
+    receipt = fault.inject(cluster, Random(1))
+    cluster.proxy.quiet = False
+    assert cluster.caught(receipt.evidence["number"]) == []
+    healed = fault.heal(cluster, receipt)
+    assert (healed.effective, healed.targets, cluster.proxy.strikes) == (False, (), [])
+    assert healed.note == "no request of EndTxn came within 0 s, so kill was not fired"
+    assert cluster.whole()
 
 
 def test_the_receipt_says_what_became_of_the_rule_where_a_proxy_has_ended():

@@ -623,6 +623,12 @@ def test_what_can_be_found_is_none(fault):
             ": needs 2 brokers and controllers",
         ),
         (("brokers = 3", "second_brokers = 1"), 'kind = "kill"\ntarget = "second:coordinator"', ""),
+        (
+            ("brokers = 3", "brokers = 3, controllers = 1, proxy = true"),
+            'kind = "protocol"\ntarget = "controller"',
+            ".target: proxies stand before brokers alone, and the controllers of this test are none",
+        ),
+        (("brokers = 3", "brokers = 3, proxy = true"), 'kind = "protocol"\ntarget = "controller"', ""),
         (("brokers = 3", "brokers = 3"), 'kind = "scale"', ": this workload has no instances"),
     ],
 )

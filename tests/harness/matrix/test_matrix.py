@@ -107,6 +107,8 @@ def test_a_fault_without_effect_exercises_nothing():
         "not exercised, 0 of 1 faults struck: no EndTxn came"
     )
     assert of_cell(run(receipt=struck(fired=False))).words == "not exercised, 0 of 1 faults struck: kill had no effect"
+    unfired = {**struck(), "evidence": {}}
+    assert of_cell(run(receipt=unfired)).words == "not exercised, 0 of 1 faults struck: kill was not fired"
     assert of_cell(run()).words == "not exercised, 0 of 1 faults struck: its time did not come"
     assert of_cell(run("unknown", receipt=struck())).state == UNEXERCISED
 
