@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from fencepost.harness.api.contract import CONTRACT_KEYS
 from fencepost.harness.api.contract_layers import contract_mistakes
 from fencepost.harness.plugins.check_options import load_check
 from fencepost.harness.plugins.registry import unknown
-from fencepost.harness.plugins.toml_value import toml_value
+from fencepost.harness.plugins.toml_value import option_parts, toml_value
 
 if TYPE_CHECKING:
     from fencepost.harness.api.plans import Choice
@@ -97,5 +96,8 @@ def fault(text: str, mistakes: list[str]) -> dict[str, Any]:
 
 def headed(text: str, option: str, mistakes: list[str]) -> tuple[str, dict[str, Any]]:
     """`name[,key=value...]` as the name and the mapping."""
-    name, *rest = re.split(r",(?![^\[]*\])", text)  # a comma inside [3,6] parts nothing
+    name, *rest = option_parts(text)
+    keys = [part.partition("=")[0].strip() for part in rest]
+    twice = [key for key in dict.fromkeys(keys) if key and keys.count(key) > 1]
+    mistakes += [f"{option} {name}, {key}: is given {keys.count(key)} times" for key in twice]
     return name, pairs(rest, f"{option} {name},", mistakes)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import Any
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.toml_value import toml_value
+from fencepost.harness.plugins.toml_value import option_parts, toml_value
 
 
 def load_check(text: str) -> Any:
     """The check behind a name or import path, with its options. Raises CampaignError with every mistake in them."""
-    path, *pairs = re.split(r",(?![^\[]*\])", text)
+    path, *pairs = option_parts(text)
     check = registry.load("checker", path)
     if not pairs:
         return check

@@ -7,7 +7,7 @@ import pytest
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.plans import Budget, Lane
 from fencepost.harness.cli.arguments import from_options
-from fencepost.harness.cli.option_texts import cluster_of, contract_of
+from fencepost.harness.cli.option_texts import cluster_of, contract_of, faults_of
 
 pytestmark = pytest.mark.usefixtures("stranger")
 HERE = {"workload": "letters", "cluster": "attic", "client": "pigeon"}
@@ -101,3 +101,28 @@ def test_cluster_options_of_a_campaign_are_read_as_toml_values():
     assert cluster_of(None, []) == {}
     with pytest.raises(CampaignError, match="--cluster-set heap_mb: must be key=value"):
         cluster_of(None, ["heap_mb"])
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("protocol,alter=EndTxn,set={committed=false,producerEpoch=3}", {"set": {"committed": False, "producerEpoch": 3}}),
+        (
+            "protocol,hold=EndTxn,fire=latency,fire_options={links='clients',delay_ms=5}",
+            {"fire_options": {"links": "clients", "delay_ms": 5}},
+        ),
+        ('protocol,lose="EndTxn, Produce",times=2', {"lose": "EndTxn, Produce", "times": 2}),
+        ("kill,every_s=[1,2],target='leader:a,b-0'", {"every_s": [1, 2], "target": "leader:a,b-0"}),
+        ("kill,target=it's,count=2", {"target": "it's", "count": 2}),
+        ("kill,target={x,count=2", {"target": "{x", "count": 2}),
+        ("kill", {}),
+    ],
+)
+def test_a_comma_inside_brackets_braces_or_quotes_parts_no_options(text, options):
+    (choice,) = faults_of([text])
+    assert {name: choice.options.get(name) for name in options} == options
+
+
+def test_an_option_that_is_given_twice_is_a_mistake():
+    with pytest.raises(CampaignError, match="--nemesis kill, count: is given 2 times"):
+        from_options(nemesis=["kill,count=2,count=3"])
