@@ -152,15 +152,15 @@ class OccasionSources:
         again = rows["end"].notna() & (next_life["process"] == rows["process"])
         made = [(int(row.slot), int(row.end)) for row in rows[again].itertuples()]
         for row in rows[rows["end"].isna()].itertuples():
-            struck = [
-                at for node, at in self._struck_at() if node == f"c{row.slot}" and row.time <= at <= min(row.after, FOREVER)
-            ]
+            struck = self._struck_at(f"c{row.slot}", row.time, min(row.after, FOREVER))
             made += [(int(row.slot), max(struck))] if struck else []
         return made
 
-    def _struck_at(self) -> list[tuple[str, int]]:
-        begun = [fault for fault in self.receipts or () if fault["injected_ns"] and fault["effective"] is not False]
-        return [(str(node), int(fault["injected_ns"])) for fault in begun for node in fault["targets"] or ()]
+    def _struck_at(self, node: str, since: int, until: int) -> list[int]:
+        """When faults took hold of a node between two times: those after which it was gone, if receipts show any."""
+        begun = [fault for fault in self.receipts or () if since <= (fault["injected_ns"] or 0) <= until]
+        struck = [fault for fault in begun if fault["injected_ns"] and fault["effective"] is not False and node in hit_by(fault)]
+        return [int(fault["injected_ns"]) for fault in [fault for fault in struck if _ended(node, fault)] or struck]
 
     def struck_nodes(self, clients: bool) -> int | None:
         """How many faults took hold of a client, or of anything else: those that name no node, of topics and settings. What an
@@ -174,6 +174,23 @@ class OccasionSources:
             if fault["injected_ns"] and (clients or fault["kind"] not in _ASKING) and _is_of(fault, clients)
         ]
         return hurt.count(True) or (None if None in hurt else 0)
+
+
+def hit_by(fault: Mapping[str, Any]) -> list[str]:
+    """The nodes of which a fault took hold: its targets, or those of them that its receipt says were hurt."""
+    hit = _shown(fault).get("hit")
+    return [str(node) for node in (hit if isinstance(hit, list) else fault["targets"] or ())]
+
+
+def _ended(node: str, fault: Mapping[str, Any]) -> bool:
+    """True if a receipt shows that a node had a process before the fault, and none after."""
+    before, during = (seen if isinstance(seen := _shown(fault).get(name), Mapping) else {} for name in ("before", "during"))
+    return before.get(node) is not None and during.get(node, "") is None
+
+
+def _shown(fault: Mapping[str, Any]) -> Mapping[str, Any]:
+    evidence = fault.get("evidence")
+    return evidence if isinstance(evidence, Mapping) else {}
 
 
 def _is_of(fault: Mapping[str, Any], clients: bool) -> bool:

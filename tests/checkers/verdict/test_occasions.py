@@ -294,11 +294,14 @@ def test_without_logs_a_transaction_of_unknown_outcome_may_have_been_aborted(tmp
     assert counts["transaction-aborted"] == count
 
 
-def program(tmp_path, died_s, receipts=True, output="out-0", store=False, group="g", next_life=None, transactional=True):
+def program(
+    tmp_path, died_s, receipts=True, output="out-0", store=False, group="g", next_life=None, transactional=True, faults=()
+):
     """An instance c4 that is killed at a second, its transaction of outputs from 2 to 4, aborted; looks say what time it is.
 
     store: whether it is a sink, which has stored what it has read; the transaction is a writer's then.
     next_life: it is not killed, but ends then, and is started again by this process.
+    faults: what else is in receipts of c4, each with its second.
     transactional: else its output is a plain one, and the logs have no transaction at all.
     """
     h = History()
@@ -323,7 +326,9 @@ def program(tmp_path, died_s, receipts=True, output="out-0", store=False, group=
     rows = [{**op, "outputs": []} for op in h.ops]
     struck = {"kind": "kill", "targets": ["c4"], "effective": True, "id": 0, "healed_ns": 9 * SECOND}
     if receipts and next_life is None:
-        write_faults(tmp_path, {**struck, "injected_ns": int(died_s * SECOND)})
+        more = [{**struck, "id": 1, "injected_ns": int(at_s * SECOND), **fault} for at_s, fault in faults]
+        killed = {"evidence": json.dumps({"before": {"c4": 7}, "during": {"c4": None}})}
+        write_faults(tmp_path, {**struck, "injected_ns": int(died_s * SECOND), **killed}, *more)
     elif receipts:
         write_faults(tmp_path)
     log(tmp_path, "n1", FIRST, STABILIZED.format(s=1), STABILIZED.format(s=3), BUMPED.format(s=5))
@@ -337,6 +342,22 @@ def test_an_instance_that_died_counts_where_its_transaction_was_open(tmp_path, d
     counts = program(tmp_path, died_s)
     assert (counts["instance-died"], counts["work-aborted"], counts["work-unanswered"]) == (count, 1, 0)
     assert counts["group-rebalanced"] == 2, "the one before the first output is how the group began"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "latency"},
+        {"targets": ["c4", "c5"], "evidence": json.dumps({"hit": ["c5"]})},
+        {"effective": False},
+        {"evidence": json.dumps({"before": {"c4": None}, "during": {"c4": None}})},
+    ],
+    ids=["its slow links", "aimed at and not hit", "without effect", "dead already"],
+)
+@pytest.mark.parametrize(("died_s", "count"), [(1, 0), (3, 1)])
+def test_what_strikes_an_instance_that_is_dead_is_not_its_death(tmp_path, fault, died_s, count):
+    later = 3 if died_s == 1 else 5
+    assert program(tmp_path, died_s, faults=[(later, fault)])["instance-died"] == count
 
 
 @pytest.mark.parametrize(("died_s", "count"), [(3, 0), (5, 1)], ids=["dead meanwhile", "alive"])
