@@ -191,7 +191,7 @@ STRUCTS = {
 RECEIPTS = (
     Column("id", "int32", "number of the fault in the plan's schedule"),
     Column("kind", "string", "the fault"),
-    Column("role", "string", "the target as asked: `leader:orders-0`"),
+    Column("role", "string", "the target as asked: `leader:orders-0`; `same`: that of the fault `same_as` of the evidence"),
     Column("targets", "list of string", "the nodes that it turned out to be"),
     Column("pairs", "list of string", "`source>destination` of each cut direction"),
     Column("planned_ns", "int64", "when it was to be injected"),

@@ -89,7 +89,8 @@ def aimed(injection: Injection, first: Receipt | None, cluster: Cluster) -> tupl
 
 def struck(receipt: Receipt) -> tuple[str, ...]:
     """The nodes that a fault has struck."""
-    return () if receipt.effective is False else tuple(receipt.evidence.get("hit", receipt.targets))
+    hit = receipt.evidence.get("hit")
+    return () if receipt.effective is False else tuple(map(str, hit if isinstance(hit, list | tuple) else receipt.targets))
 
 
 def _spelled(node: str, cluster: Cluster) -> str:
