@@ -40,7 +40,7 @@ def test_without_a_catch_the_fault_is_without_effect():
     assert cluster.whole()
 
 
-@pytest.mark.parametrize("more", [{"where": {"committed": True}}, {"nth": 9}, {"peer": "broker"}, {"transactional_id": "x"}])
+@pytest.mark.parametrize("more", [{"where": {"committed": True}}, {"nth": 9}, {"transactional_id": "x"}])
 def test_where_others_of_the_api_may_have_come_the_receipt_speaks_of_those_that_match(more):
     cluster = FakeCluster()
     cluster.proxy.quiet = True
