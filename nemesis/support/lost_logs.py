@@ -12,10 +12,12 @@ from contextlib import contextmanager
 
 from fencepost.harness.api import ClusterError, ClusterView
 from fencepost.harness.api.words import enumeration, form
+from fencepost.nemesis.support.cluster_types import CorruptibleCluster, PoweredCluster
 from fencepost.nemesis.support.no_effect import no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
 IN_SYNC_WITHIN_S = 10.0
+LosingCluster = PoweredCluster | CorruptibleCluster
 
 
 class LostLogs:
@@ -30,7 +32,7 @@ class LostLogs:
 
 
 @contextmanager
-def one_at_a_time(cluster: ClusterView, role: str, nodes: Iterable[str]) -> Iterator[None]:
+def one_at_a_time(cluster: LosingCluster, role: str, nodes: Iterable[str]) -> Iterator[None]:
     """Raise NoEffect, with nothing hurt, when a broker that lost records, other than `nodes`, is not in sync in time.
 
     Strike inside.
@@ -55,7 +57,12 @@ def note_lost(cluster: ClusterView, nodes: Iterable[str]) -> None:
         lost.nodes |= set(nodes)
 
 
-def _behind(cluster: ClusterView, nodes: set[str]) -> list[str]:
-    """The nodes that are out of sync somewhere. Raises ClusterError when nobody answers."""
+def _behind(cluster: LosingCluster, nodes: set[str]) -> list[str]:
+    """The nodes that are silent, or out of sync somewhere. Raises ClusterError when nobody answers.
+
+    A broker that has just died is in sync for the controller until its session times out.
+    """
+    if silent := sorted(node for node in nodes if not cluster.answers(node)):
+        return silent
     placements = cluster.admin().placements().values() if nodes else ()
     return sorted({node for place in placements for node in nodes.intersection(place.replicas) - set(place.in_sync)})

@@ -4,10 +4,11 @@ from random import Random
 
 import pytest
 
-from fencepost.harness.api import ClusterError
+from fencepost.harness.api import ClusterError, Placement
 from fencepost.nemesis.power_off import PowerOff
 from fencepost.nemesis.support import lost_logs
 from fencepost.nemesis.testing import FakeCluster
+from fencepost.nemesis.testing.fake_partitions import FakePartitions
 
 
 def test_all_brokers_die_before_any_loses_unsynced_data():
@@ -55,6 +56,18 @@ def test_one_at_a_time_waits_until_the_one_before_is_in_sync(monkeypatch):
     PowerOff(target="all").heal(cluster, before)
     for node in cluster.brokers:
         cluster.start(node)
+    assert PowerOff(target="broker:n2").inject(cluster, Random(1)).effective
+
+
+def test_a_broker_that_is_dead_is_not_in_sync_whatever_the_controller_says(monkeypatch):
+    """It lists one that died until its session times out."""
+    monkeypatch.setattr(lost_logs, "IN_SYNC_WITHIN_S", 0)
+    stale = lambda self, name: Placement(leader="n1", replicas=self.replicas(name), in_sync=self.replicas(name))  # noqa: E731
+    monkeypatch.setattr(FakePartitions, "_placement", stale)
+    cluster = FakeCluster()
+    PowerOff(target="broker:n1").inject(cluster, Random(1))
+    assert PowerOff(target="broker:n2").inject(cluster, Random(1)).effective is False
+    cluster.start("n1")
     assert PowerOff(target="broker:n2").inject(cluster, Random(1)).effective
 
 
