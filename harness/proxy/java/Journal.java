@@ -87,10 +87,12 @@ final class Journal {
         }
     }
 
-    /** Waits for lines. */
+    /** Waits for lines. Two who woke each other each time would hand this monitor to and fro, and the thread that makes lines would never have it. */
     private void await() {
-        hurry = true;
-        notifyAll();
+        if (!hurry) {
+            hurry = true;
+            notifyAll();
+        }
         Waiting.on(this, PAUSE_MS);
     }
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import struct
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from support import frames
@@ -106,6 +107,24 @@ def test_a_rule_knows_the_state_of_an_id_of_which_no_line_is_made_yet(scene):
     rule = scene.control.add({"act": "record", "api": "EndTxn", "state": "committed"})
     exchange(client, broker, 3, end_txn(3, "unmade", producer=(9000, 0)), answer(3))
     assert [catch["id_state"] for catch in scene.control.catches(rule)] == ["committed"]
+
+
+@pytest.mark.cluster
+def test_many_who_wait_for_lines_at_once_do_not_keep_each_other_from_them(scene):
+    """Rules that ask for the state of an id let a request wait for the lines of those before it, of many clients at once."""
+    scene.control.add({"act": "record", "api": "EndTxn", "state": "committed"})
+    connections = [scene.connection() for _ in range(6)]
+
+    def exchanges(place):
+        client, broker = connections[place]
+        for number in range(150):
+            exchange(client, broker, number, add_partitions(number), answer(number))  # recorded as it is
+            exchange(client, broker, number, end_txn(number, f"many-{place}"), answer(number))
+
+    with ThreadPoolExecutor(len(connections)) as pool:
+        done = [pool.submit(exchanges, place) for place in range(len(connections))]
+        for one in done:
+            one.result(timeout=60)
 
 
 @pytest.fixture(scope="module")
