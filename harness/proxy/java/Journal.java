@@ -147,7 +147,7 @@ final class Journal {
         }
         hurry = false;
         List<Event> some = waiting;
-        waiting = some.isEmpty() ? some : new ArrayList<>();
+        waiting = new ArrayList<>(); // not the same even when it is empty: others add to it while lines are made of these
         return some;
     }
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import struct
 import zlib
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -125,6 +126,8 @@ def test_many_who_wait_for_lines_at_once_do_not_keep_each_other_from_them(scene)
         done = [pool.submit(exchanges, place) for place in range(len(connections))]
         for one in done:
             one.result(timeout=60)
+    made = Counter((line["at"], line["n"]) for line in scene.lines() if line["at"] in ("request", "answer"))
+    assert (len(made), set(made.values())) == (len(connections) * 150 * 4, {1})  # each line once
 
 
 @pytest.fixture(scope="module")
