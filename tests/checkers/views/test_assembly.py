@@ -93,3 +93,20 @@ def test_a_read_without_offset_gets_that_of_its_acknowledgement_whichever_part_i
     log = unpack_log("t-0", parts, FinalRead(), Settings(), threads=threads)
     assert log.reads.offset.tolist() == [NONE, 10, 10, 10, 11]
     assert log.reads.v.tolist() == [9, 5, 5, 5, 7]
+
+
+@pytest.mark.parametrize(
+    "identities",
+    [
+        [record_id(place % 2, place, 0) for place in range(6)],  # in order within each process
+        [record_id(place % 2, 6 - place, 0) for place in range(6)],
+        [record_id(1, 5, 0)] * 3,
+        [1 << 60, record_id(1, 2, 0), 1 << 62, 7, 1 << 60],  # some that name no process of ours
+        [3, -1, 5, -7, 3],
+    ],
+)
+def test_sends_are_in_the_order_of_their_identities_whatever_order_they_came_in(identities):
+    sent = [(v, place) for place, v in enumerate(identities)]
+    columns = (_columns(SENDS, sent), _columns(READS, []))
+    sends = sorted_log("t-0", *columns, FinalRead(), Settings(), Resets()).sends
+    assert list(zip(sends.v.tolist(), sends.offset.tolist(), strict=True)) == sorted(sent)
