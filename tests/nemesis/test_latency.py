@@ -136,25 +136,41 @@ def test_meaningless_options_of_bandwidth_are_refused(options):
 
 
 class Paused(FakeCluster):
-    """The machine pauses within some measurements, by their numbers from 0: datagrams behind the first come much later."""
+    """The machine pauses within some measurements, by their numbers from 0: `held` of their datagrams come 400 ms later."""
 
-    def __init__(self, *paused):
+    def __init__(self, *paused, held=slice(1, None)):
         super().__init__()
-        self.paused, self.measured = paused, 0
+        self.paused, self.held, self.measured = paused, held, 0
 
     def measure(self, pairs, packets, size=64, within_s=1.0):
         own = super().measure(pairs, packets, size, within_s)
-        late = 400.0 * (self.measured in self.paused)
+        if self.measured in self.paused:
+            for took in own.values():
+                took[self.held] = [ms if ms is None else ms + 400.0 for ms in took[self.held]]
         self.measured += 1
-        return {pair: [ms if ms is None else ms + late * bool(at) for at, ms in enumerate(took)] for pair, took in own.items()}
+        return own
 
 
 @pytest.mark.parametrize(("paused", "measured"), [((), 3), ((0,), 4), ((0, 1), 5), ((2,), 4), ((0, 3, 4), 6)])
-def test_a_pause_of_the_machine_is_taken_for_no_limit(paused, measured):
-    """Before, and after healing, links that seem narrow are measured again."""
-    cluster, fault = Paused(*paused), Bandwidth(target="broker:n1", links="servers", kbit_s=512)
+@pytest.mark.parametrize(
+    "fault",
+    [Bandwidth(target="broker:n1", links="servers", kbit_s=512), Latency(target="broker:n1", links="servers", delay_ms=200)],
+)
+def test_a_pause_of_the_machine_is_taken_for_no_fault(fault, paused, measured):
+    """Before, and after healing, links that seem narrow or slow are measured again."""
+    cluster = Paused(*paused)
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (True, "")
     healed = fault.heal(cluster, receipt)
     assert ("left" in healed.healing, healed.note) == (False, "")
     assert cluster.measured == measured
+
+
+@pytest.mark.parametrize(
+    ("paused", "effective", "measured"), [((1,), True, 4), ((2, 3), True, 2), ((1, 2), False, 4), ((1, 3), False, 4)]
+)
+def test_a_pause_that_holds_up_the_first_datagram_does_not_hide_the_limit(paused, effective, measured):
+    """It brings the datagrams closer together; two measurements of three tell."""
+    cluster, fault = Paused(*paused, held=slice(0, 1)), Bandwidth(target="broker:n1", links="servers", kbit_s=512)
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.effective, bool(receipt.note), cluster.measured) == (effective, not effective, measured)
