@@ -1,7 +1,7 @@
 """Lawful histories of any length, made era by era, so that ten million transactions need no more memory than a quarter million.
 
 An era is one generated lawful history; the next one follows it in time, in offsets and in operation numbers. Final readers come
-last: what they read of each era is kept beside and appended in the end.
+last: what they read of each era is kept beside and appended in the end. As in a run of ours each writer initialises first.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ SECOND = 1_000_000_000
 
 def write_long(folder: Path, transactions: int, partitions: int = 4, processes: int = 16, era: int = ERA) -> None:
     """Write `plan.json` and `history.parquet` of a lawful run of any length; `transactions` beyond one era are whole eras."""
-    if transactions <= era:
-        write_lawful(folder, transactions=transactions, partitions=partitions, processes=processes)
-        return
-    if transactions % era or era % processes:
+    era = min(era, transactions)
+    if transactions > era and (transactions % era or era % processes):
         raise ValueError(f"{transactions} transactions are not whole eras of {era} by {processes} processes")
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fencepost-long-", dir=folder) as temporary:
@@ -78,17 +76,30 @@ class _Long:
     def _write_era(self, number: int, writer: pq.ParquetWriter) -> Path:
         table = self._era(number)
         sizes = json.loads(table.filter(pc.equal(table["f"], "settle"))["detail"][0].as_py())
-        table = self._shifted(table, number * self.era // self.processes)
+        table = self._shifted(table, 1 + number * self.era // self.processes)
         self.time = pc.max(table["end"]).as_py() + SECOND
         self.offsets = {name: base + sizes[name][1] for name, base in self.offsets.items()}
         last = number == self.eras - 1
         ended = pc.or_(pc.equal(table["f"], "settle"), pc.equal(table["f"], "final-read"))
         late = pc.or_(table["final"], ended)
-        self._append(writer, table.filter(pc.invert(late)))
+        main = table.filter(pc.invert(late))
+        self._append(writer, main if number else pa.concat_tables([self._instances(main), main]))
         rows = table.filter(late) if last else table.filter(pc.and_(late, pc.invert(ended)))
         path = self.scratch / f"final-{number}.parquet"
         pq.write_table(self._final(rows) if last else rows, path)
         return path
+
+    def _instances(self, table: pa.Table) -> pa.Table:
+        """The `initialise` of each writer."""
+        writers = table.filter(pc.equal(table["f"], "txn"))
+        first = writers.take(np.unique(writers["process"].to_numpy(), return_index=True)[1])
+        began, count = pc.min(table["time"]).as_py() - SECOND // 2, len(first)
+        changed: dict[str, Any] = {"f": "initialise", "type": "ok", "op": 0, "time": began, "end": began + SECOND // 4}
+        changed |= {"intent": None, "decided": None, "mops": []}
+        for name, value in changed.items():
+            field = table.schema.field(name)
+            first = first.set_column(table.column_names.index(name), field, pa.array([value] * count, field.type))
+        return first
 
     def _append(self, writer: pq.ParquetWriter, table: pa.Table) -> None:
         index = pa.array(np.arange(self.index, self.index + len(table)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,15 @@ from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_rules import UNLESS_PRODUCER, UNLESS_REPORTED, UNLESS_TRANSACTIONAL
 from fencepost.checkers.contract.needs import OUTCOMES, SENDS, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, SENTENCE, Rule
+from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.model.arrays import Ints, among, true_positions
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.pipeline.instances import Instances, instances
 from fencepost.checkers.selfcheck.schedules import scheduled
+from fencepost.checkers.views.log import slices
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
 from fencepost.harness.api.promises import FENCED
@@ -38,24 +41,100 @@ RECORDS = ("deliver", "send", "flush")  # calls whose errors may be those of a r
 CLASSED = ("initialise", "begin", "send", "flush", "send_offsets", "commit", "abort")
 
 
-def answers(run: RunView) -> list[Answer]:
-    """The ends of calls of transactional producers: all errors, and the transactions of known instances that ended ok."""
+@dataclass(frozen=True)
+class Compared:
+    """Answers, each with every row of the table that is about it.
+
+    pairs: the row (its number), the answer, and whether it is as demanded.
+    fine: the same of transactions that ended ok without any error, as far as all they say is as demanded: how many meet each row.
+    """
+
+    pairs: list[tuple[int, Answer, bool]]
+    fine: Counter[int]
+
+    def __len__(self) -> int:
+        return len(self.pairs) + self.fine.total()
+
+
+def compared(run: RunView) -> Compared:
+    """The ends of calls of transactional producers: all errors, and the transactions of known instances that ended ok.
+
+    Nearly all transactions ended ok without any error. What is known of these are three flags, so that there are eight kinds of
+    them, of which one example each is compared; they are told apart as arrays.
+    """
+    errors = pc.list_value_length(ds.field("errors")) > 0
+    kind, named = ds.field("f").isin(["txn", "initialise", MISUSE]), ds.field("transactional_id").is_valid()
+    nameless = (ds.field("f") == "txn") & ~named & ds.field("process").isin(run.shared(instances).process)
+    table = run.history.select((*COLUMNS, "transactional_id"), (kind & named & (errors | (ds.field("f") == MISUSE))) | nameless)
+    is_named = table["transactional_id"].is_valid()
+    rows = table.filter(is_named).sort_by("index").to_pylist()
+    given, broken = _answers_of_rows(rows, run)
+    fine = Counter[int]()
+    for example, ops in _fine(run, table["index"].to_numpy(), broken):
+        met = [(number, demand.met(example)) for number, demand in enumerate(TABLE) if demand.applies(example)]
+        if all(is_met for _, is_met in met):
+            fine.update({number: len(ops) for number, _ in met})
+        else:
+            given += [_placed_like(example, op, run) for op in ops.tolist()]
+    given.sort(key=lambda answer: answer.op)
+    pairs = [(row, answer, demand.met(answer)) for answer in given for row, demand in enumerate(TABLE) if demand.applies(answer)]
+    return Compared(pairs, fine)
+
+
+def _answers_of_rows(rows: Sequence[Mapping[str, Any]], run: RunView) -> tuple[list[Answer], dict[int, int]]:
+    """The answers of some operations, and the one with the first fatal error of each instance (its position)."""
     all_instances = run.shared(instances)
-    errors, known = pc.list_value_length(ds.field("errors")) > 0, ds.field("process").isin(all_instances.process)
-    kind = ds.field("f").isin(["txn", "initialise", MISUSE]) & ds.field("transactional_id").is_valid()
-    table = run.history.select((*COLUMNS, "transactional_id"), kind & (errors | known | (ds.field("f") == MISUSE)))
-    rows = table.sort_by("index").to_pylist()
     at = all_instances.at(*(np.array([row[name] for row in rows], dtype=np.int64) for name in ("process", "index")))
-    made, broken = [], set[tuple[int, int]]()  # broken: instances (process, position) with a fatal error
+    made, broken = list[Answer](), dict[int, int]()
     for row, own in zip(rows, at.tolist(), strict=True):
-        instance = (row["process"], own)
         calm = _calm(row, run)
         for answer in _answers_of(row, run.transaction_timeout_s):
-            placed = replace(_placed(answer, all_instances, own, instance in broken), calm=calm)
+            placed = replace(_placed(answer, all_instances, own, own in broken), calm=calm)
             made.append(placed)
             if (placed.fatal if placed.misuse else placed.final) and own != NONE:  # a refused misuse is no end
-                broken.add(instance)
-    return made
+                broken.setdefault(own, row["index"])
+    return made, broken
+
+
+def _fine(run: RunView, others: Ints, broken: Mapping[int, int]) -> Iterator[tuple[Answer, Ints]]:
+    """Transactions of known instances that ended ok, without some others: an example of each kind, and all positions of it."""
+    view, all_instances = run.overview, run.shared(instances)
+    if not len(all_instances):
+        return
+    ended_ok = view.txn & view.ok
+    ended_ok[view.at(others)] = False
+    ended_ok &= among(view.process, np.unique(all_instances.process))
+    first_fatal = np.full(len(all_instances), FOREVER)
+    first_fatal[list(broken)] = list(broken.values())
+    kinds: dict[int, list[Ints]] = {}
+    positions = true_positions(ended_ok)
+    for some in (positions[part] for part in slices(len(positions))):
+        op, time = view.index[some].astype(np.int64), _answered(view, some)
+        own = all_instances.at(view.process[some], op)
+        flags = (time > all_instances.fenced[own]) | (time < all_instances.disturbed[own]) * 2 | (op > first_fatal[own]) * 4
+        flags[own == NONE] = 0
+        for kind in true_positions(np.bincount(flags)).tolist():
+            kinds.setdefault(kind, []).append(some[flags == kind])
+    for kind, parts in kinds.items():
+        fenced, undisturbed, after_fatal = bool(kind & 1), bool(kind & 2), bool(kind & 4)
+        yield (
+            Answer(op=NONE, call="commit", time=NONE, fenced=fenced, undisturbed=undisturbed, after_fatal=after_fatal),
+            np.concatenate(parts).astype(np.int64),
+        )
+
+
+def _answered(view: Overview, positions: Any) -> Ints:
+    """When each of some operations ended, or, where that is not known, began."""
+    end = view.end[positions]
+    return np.asarray(np.where((end == NONE) | (end == 0), view.time[positions], end), dtype=np.int64)
+
+
+def _placed_like(example: Answer, position: int, run: RunView) -> Answer:
+    """The answer of an operation (its position) that is like an example."""
+    view = run.overview
+    time, end = int(view.time[position]), int(view.end[position])
+    calm = _calm({"time": time, "end": None if end == NONE else end}, run)
+    return replace(example, op=int(view.index[position]), time=int(_answered(view, position)), calm=calm)
 
 
 def _answers_of(row: Mapping[str, Any], timeout_s: float) -> Iterator[Answer]:
@@ -115,15 +194,9 @@ def _placed(answer: Answer, all_instances: Instances, own: int, broken: bool) ->
     return replace(answer, fenced=bool(fenced), undisturbed=bool(undisturbed), after_fatal=broken)
 
 
-def compared(run: RunView) -> list[tuple[int, Answer, bool]]:
-    """Every answer with each row of the table (its number) that is about it, and whether it is as demanded."""
-    given = run.shared(answers)
-    return [(row, answer, demand.met(answer)) for answer in given for row, demand in enumerate(TABLE) if demand.applies(answer)]
-
-
-def _table(pairs: Sequence[tuple[int, Answer, bool]]) -> tuple[dict[str, Any], ...]:
+def _table(pairs: Compared) -> tuple[dict[str, Any], ...]:
     """The rows of the table with how often each was met and violated."""
-    counts = Counter((row, bool(met)) for row, _, met in pairs)
+    counts = Counter((row, bool(met)) for row, _, met in pairs.pairs)
     return tuple(
         {
             "situation": demand.situation,
@@ -131,7 +204,7 @@ def _table(pairs: Sequence[tuple[int, Answer, bool]]) -> tuple[dict[str, Any], .
             "demanded": demand.demanded,
             "source": demand.source,
             "doubt": demand.doubt,
-            "met": counts[number, True],
+            "met": counts[number, True] + pairs.fine[number],
             "violated": counts[number, False],
         }
         for number, demand in enumerate(TABLE)
@@ -154,7 +227,7 @@ def _violation(finding: Finding, run: RunView) -> tuple[int, Answer]:
 def _violations(run: RunView) -> dict[int, list[tuple[int, Answer]]]:
     """The answers that violate a row, by their cause: the row, and whether that is undoubted; the first of each operation."""
     by_cause: dict[int, dict[int, tuple[int, Answer]]] = {}
-    for row, answer, met in run.shared(compared):
+    for row, answer, met in run.shared(compared).pairs:
         if not met:
             cause = DOUBTS * row + TABLE[row].undoubted(answer)
             by_cause.setdefault(cause, {}).setdefault(answer.op, (row, answer))

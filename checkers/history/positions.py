@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
@@ -33,7 +32,8 @@ REBALANCING = (
     "committed",
     "subscribe",
 )  # operations that may say how the group moved partitions meanwhile
-_CONSUMER_OPERATIONS = ("assign", "subscribe", "seek", "poll", "txn", "committed", "crash", UNREADABLE)
+_MAY_POLL = ("poll", "txn", UNREADABLE)
+_CONSUMER_OPERATIONS = ("assign", "subscribe", "seek", "committed", "crash", *_MAY_POLL)
 Keys = NDArray[np.int64]  # process and history index in one number, sorted
 
 
@@ -187,7 +187,8 @@ def positions(overview: Overview, history: Source, contract: Mapping[str, str], 
     """
     subscribed, recorded = contract["consumption"] == "subscribed", contract["consumption"] == "recorded"
     replaced = contract["aborted_polls"] == "rewound"  # Jepsen's client: a new one after every operation without known outcome
-    tracks = _tracks(_rows(history, subscribed or recorded, replaced), subscribed, replaced, recorded)
+    rows = _rows(history, subscribed or recorded, replaced)
+    tracks = _tracks(rows, subscribed, replaced, recorded, _processes(history) if subscribed else ())
     unknown = np.array(tracks.unknown, dtype=np.int64).reshape(-1, 2).T
     sought = {partition: sorted(seeks) for partition, seeks in tracks.sought.items()}
     if incomplete:
@@ -207,20 +208,26 @@ def positions(overview: Overview, history: Source, contract: Mapping[str, str], 
     )
 
 
-def _rows(history: Source, every: bool, replaced: bool) -> list[dict[str, Any]]:
-    """Operations that say something about a consumer (`every`: all that may poll), in order, their details parsed.
+def _rows(history: Source, grouped: bool, replaced: bool) -> list[dict[str, Any]]:
+    """Operations that say something about a consumer, in order, their details parsed.
 
+    grouped: also those after which a member of a group may own other partitions.
     replaced: also those after which the client has a new consumer.
     """
-    polls = pc.is_in(ds.field("f"), pa.array(["poll", "txn", UNREADABLE]))
-    info = ds.scalar(replaced) & (ds.field("type") == "info")
-    which = ds.field("detail").is_valid() | (polls & (ds.scalar(every) | ds.field("end").is_null()))
-    which = which | info | pc.is_in(ds.field("f"), pa.array(["crash", "seek", "assign", "subscribe"]))
+    polls = ds.field("f").isin(_MAY_POLL)
+    info = (ds.scalar(replaced) | (ds.scalar(grouped) & polls)) & (ds.field("type") == "info")
+    which = ds.field("detail").is_valid() | (polls & ds.field("end").is_null()) | info
+    which = which | ds.field("f").isin(["crash", "seek", "assign", "subscribe"])
     table = history.select(("index", "process", "f", "type", "end", "detail"), which)
     rows = [row for row in table.sort_by("index").to_pylist() if row["f"] in _CONSUMER_OPERATIONS]
     for row in rows:
         row["detail"] = _parsed(row["detail"])
     return rows
+
+
+def _processes(history: Source) -> list[int]:
+    """The processes with an operation that may poll."""
+    return [int(process) for process in pc.unique(history.of_kind(("process", "f"), *_MAY_POLL)["process"]).to_pylist()]
 
 
 def _parsed(detail: str | None) -> dict[str, Any]:
@@ -275,17 +282,21 @@ class _Tracks:
             self.disown(process, consumer, partition, last)
 
 
-def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool, recorded: bool = False) -> _Tracks:
+def _tracks(
+    rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool, recorded: bool = False, polling: Sequence[int] = ()
+) -> _Tracks:
     """Follow every consumer through its operations, in order.
 
     subscribed: a consumer is a member of a group until it is assigned partitions.
     replaced: as in `_rows`.
     recorded: a consumer is a member from its `subscribe` on, and else assigned, without a word of it, all that there is.
+    polling: processes that are consumers, whatever their operations say.
 
     Where assignments are recorded at all, a consumer that has none reads nothing.
     """
     tracks, consumers = _Tracks(), dict[int, _Consumer]()
     nothing: list[str] | None = [] if not recorded and any(row["f"] in ("assign", "subscribe") for row in rows) else None
+    consumers.update({process: _Consumer(0 if subscribed else None, nothing) for process in polling})
     for row in rows:
         if row["f"] == "subscribe" and not subscribed and not recorded:
             if row["type"] != "fail":

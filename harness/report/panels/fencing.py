@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fencepost.harness.api.values import Property
 from fencepost.harness.page_text import number
@@ -62,11 +64,14 @@ def fields(run: ReportData) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------
 def cells(ops: Ops) -> tuple[CellRow, ...]:
     """The cells that the `initialise` operations of a history name, in the order of their names; others belong to none."""
-    if not ops.f.among("initialise").any():
+    initialised = ops.table(np.flatnonzero(ops.f.among("initialise")), ("slot", "detail")).to_pylist()
+    slots = {row["slot"] for row in initialised if _cell_of(row)}
+    if not slots:
         return ()
-    rows = ops.table(np.flatnonzero(ops.f.among("initialise", "txn")), _COLUMNS).to_pylist()
+    table = ops.table(np.flatnonzero(ops.f.among("initialise", "txn")), _COLUMNS)
+    rows = table.filter(pc.is_in(table["slot"], pa.array(slots, table["slot"].type))).to_pylist()
     by_name: dict[str, _Cell] = {}
-    for slot in {row["slot"] for row in rows}:
+    for slot in slots:
         _count([row for row in rows if row["slot"] == slot], by_name)
     return tuple(_row(name, by_name[name]) for name in sorted(by_name))
 

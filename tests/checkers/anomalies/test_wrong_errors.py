@@ -238,6 +238,28 @@ def test_an_innocent_run_says_how_many_rows_were_compared(tmp_path):
     assert (outcome["verdict"], outcome["reason"]) == ("held", f"2 of {len(TABLE)} rows of its table were compared")
 
 
+@pytest.mark.parametrize("errors", [[], [{"call": "flush", "name": "OTHER", "code": 0, "text": "", "time": 1}]])
+def test_transactions_that_ended_ok_are_counted_without_errors_as_with_them(tmp_path, errors):
+    """Before a fatal error, after it, without an id, and of a process of which no instance is known."""
+    h = History()
+    h.add(0, "initialise", **ID)
+    for at in range(3):
+        h.txn(0, {"t-0": [at]}, **ID, errors=errors)
+    h.txn(0, {"t-0": [3]}, errors=errors)
+    h.txn(1, {"t-0": [4]}, transactional_id="other", errors=errors)
+    h.txn(0, {"t-0": None}, "info", errors=[error("commit", "X", h.now + 9, fatal=True)], **ID)
+    for at in range(5, 7):
+        h.txn(0, {"t-0": [at]}, **ID, errors=errors)
+    h.final({"t-0": [0, 1, 2, 3, 4, 5, 6]})
+    document = judge_here(tmp_path, h.ops)
+    table = answer(document, "wrong-error")["table"]
+    ok, flushes = {2: (0, 2), 3: (4, 0), 5: (4, 0)}, len(errors)
+    flushed = {2: (2, 0), 3: (3, 0)}  # each is an answer of its own, of no class
+    wanted = {row: (met + flushes * flushed.get(row, (0, 0))[0], violated) for row, (met, violated) in ok.items()}
+    assert {row: (each["met"], each["violated"]) for row, each in enumerate(table) if each["met"] or each["violated"]} == wanted
+    assert finding(document, "wrong-error")["sentence"].startswith("commit of transaction 6 of process 0 returned ok (the first of 2")
+
+
 def misused(name, refused):
     """A call out of order, refused or not, and a transaction of the same producer after it."""
     h = History()
