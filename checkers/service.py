@@ -34,10 +34,12 @@ class SparkJudge(Judge):
         more: Mapping[str, Any],
         here: bool = False,
     ) -> dict[str, Any]:
-        from fencepost.checkers.history.large_partitions import release_freed_memory
+        from fencepost.checkers.model.freed_memory import keep_freed_memory, release_freed_memory
         from fencepost.checkers.verdict.judge import judge
         from fencepost.checkers.views.run_view import NO_MASTER
 
+        if not here:
+            keep_freed_memory()
         document = judge(run, spark=session, contract=contract, more=more, here=here)
         if document["checker"]["master"] != NO_MASTER:  # a long history: its report needs as much memory again
             release_freed_memory()

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from fencepost.checkers.api import Check
-from fencepost.checkers.history.large_partitions import release_freed_memory
 from fencepost.checkers.history.source import message
 from fencepost.checkers.model.arrays import Ints, distinct
 from fencepost.checkers.model.failures import RAISED, described
+from fencepost.checkers.model.freed_memory import release_freed_memory
 from fencepost.checkers.model.results import ROW_NUMBERS, CheckResult
 from fencepost.checkers.model.threads import results as in_threads
 from fencepost.checkers.model.values import FinalRead, LoggedDecisions, Resets, Settings

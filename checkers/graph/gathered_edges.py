@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from fencepost.checkers.graph.edges import EDGES, JOINED_EDGES
 from fencepost.checkers.graph.joined_messages import PlacedMessage, joined
 from fencepost.checkers.history.source import from_message, message, to_message
 from fencepost.checkers.model import forks
+from fencepost.checkers.model.freed_memory import release_freed_memory
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
 from fencepost.harness.system import liveness
@@ -27,6 +28,7 @@ EDGES_OF_A_FORK = 250_000  # that are searched, in about a second, above which f
 Message = tuple[str, bytes]  # of a partition
 Job = Callable[[Iterable[PlacedMessage]], Iterator[pa.RecordBatch]]
 Reduce = Callable[[pa.Table], pa.Table]
+Made = TypeVar("Made")
 NamedArrays = Iterable[tuple[str, Any]]  # with their names; each is made as it is taken
 
 
@@ -148,17 +150,18 @@ class SparkEdges:
 
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
         numbers = self._numbers
-        return _collected(self._edges.mapPartitions(lambda edges: map(message, job(joined(edges, numbers)))), schema)
+        return _collected(self._edges.mapPartitions(lambda edges: _released(map(message, job(joined(edges, numbers))))), schema)
 
     def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema, buckets: int) -> pa.Table:
         numbers = self._numbers
 
         def parts(edges: Iterable[Message]) -> Iterator[tuple[int, bytes]]:
-            return ((bucket, message(group)) for batch in job(joined(edges, numbers)) for bucket, group in _by_bucket(batch))
+            batches = job(joined(edges, numbers))
+            return _released((bucket, message(group)) for batch in batches for bucket, group in _by_bucket(batch))
 
         def reduced(groups: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
             rows = pa.concat_tables([schema.empty_table(), *(from_message(group) for _, group in groups)])
-            return (to_message(reduce(group)) for _, group in _by_bucket(rows))
+            return _released(to_message(reduce(group)) for _, group in _by_bucket(rows))
 
         tasks = min(buckets, self._edges.getNumPartitions())
         shuffled = self._edges.mapPartitions(parts).partitionBy(tasks, lambda bucket: bucket)
@@ -171,6 +174,14 @@ def _numbers(partitions: Sequence[str]) -> dict[str, int]:
 
 def _collected(messages: RDD[bytes], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *map(from_message, messages.collect())])
+
+
+def _released(made: Iterable[Made]) -> Iterator[Made]:
+    """What a task makes; its process keeps no memory for the next one, as the driver needs some itself."""
+    try:
+        yield from made
+    finally:
+        release_freed_memory()
 
 
 def _by_bucket(rows: Any) -> Iterator[tuple[int, Any]]:

@@ -5,17 +5,15 @@ So memory grows neither with the number of cores nor with the partitions that wa
 
 from __future__ import annotations
 
-import ctypes
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO
 
-import pyarrow as pa
-
 from fencepost.checkers.history.part_files import StoredPart, append, view
 from fencepost.checkers.history.scan import PackedPart
 from fencepost.checkers.model.array_files import ArrayFiles
+from fencepost.checkers.model.freed_memory import release_freed_memory
 from fencepost.harness.system import liveness
 
 UNNAMED = ""  # instead of a path
@@ -42,13 +40,6 @@ def large_partition_lock(size: int) -> Iterator[None]:
             stack.enter_context(liveness.alone(liveness.runtime_directory(), "large-partitions.lock"))
         yield
         release_freed_memory()
-
-
-def release_freed_memory() -> None:
-    """Give the kernel back what this process has freed; its C library keeps some of it (`checkers.engine.session`)."""
-    pa.default_memory_pool().release_unused()
-    with suppress(AttributeError):  # a C library without it keeps less
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 class PackedParts:

@@ -159,7 +159,10 @@ class LocalSource:
     def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
         if self._small:
             return _filtered(self._small.columns(columns), condition)
-        return ds.dataset(self.path).to_table(columns=list(columns), filter=condition)
+        source = ds.dataset(self.path)
+        few = ds.ParquetFragmentScanOptions(pre_buffer=False)  # else hundreds of MiB are read ahead, and it takes longer
+        scan = source.scanner(columns=list(columns), filter=condition, batch_readahead=2, fragment_scan_options=few)
+        return scan.to_table()
 
     def of_kind(self, columns: Sequence[str], *kinds: str) -> pa.Table:
         if self._small:

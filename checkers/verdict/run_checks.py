@@ -15,6 +15,7 @@ from fencepost.checkers.engine.job import CombinedResult, JobResult, run_partiti
 from fencepost.checkers.history.positions import positions
 from fencepost.checkers.history.source import last_cause
 from fencepost.checkers.model.failures import RAISED, described
+from fencepost.checkers.model.freed_memory import release_freed_memory
 from fencepost.checkers.model.results import NO_ROWS, ROW_COLUMNS, ROW_NUMBERS, CheckResult, Rows, count_rows, frame_of, rows_of
 from fencepost.checkers.views.gathering import GatheredMessages, Gatherer, PartitionMessages
 from fencepost.checkers.views.log import PartitionLog
@@ -70,6 +71,8 @@ def _partition_job(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
         at = positions(overview, run.history, run.contract, incomplete=Evidence.POLLS in run.missing)
         times = moments(overview)
         overview.arrays.drop_pages()
+        if not run.here:  # workers need the memory meanwhile
+            release_freed_memory()
         return run_partition_checks(
             lambda: run.spark,
             run.history,
