@@ -26,6 +26,8 @@ final class Journal {
     private long bytes; // of them
     private long added; // events
     private long done; // events that are lines
+    private long lineCount; // lines of them: others may be written already
+    private long lineBytes;
     private volatile int messages; // events that are messages, and no lines yet
     private boolean hurry;
     private boolean through; // somebody waits until what he brought is a line
@@ -99,7 +101,7 @@ final class Journal {
     /** True when an event is in a segment; false: it cannot be. */
     private boolean written(Event event) {
         try {
-            segments.add(added + 1, event, done, lines.count(), lines.size());
+            segments.add(added + 1, event, done, lineCount, lineBytes);
             return true;
         } catch (InternalError error) { // the disk has no room after all
             return false;
@@ -172,6 +174,8 @@ final class Journal {
             mark(done + some.size());
         }
         done += some.size();
+        lineCount = lines.count();
+        lineBytes = lines.size();
         for (Event event : some) {
             bytes -= event.size();
             messages -= event.kind() == Event.LINE ? 0 : 1;
