@@ -65,8 +65,8 @@ final class AnswerSide {
 
     /** True if the next answer has to be served by a thread: a rule may act on it, or what follows is no frame. */
     private boolean mayWait() {
-        if (in.peek(0) < 4) {
-            return true;
+        if (in.peek(0) < 4 || process.rules.none()) {
+            return in.peek(0) < 4;
         }
         Entry entry = connection.pending.peek(in.peek(4));
         return entry != null && process.rules.may(entry.request.api());
@@ -88,15 +88,18 @@ final class AnswerSide {
             process.counts.streamed();
         }
         Entry entry = connection.pending.answered(frame.getInt(4));
-        FrameSource rest = peer -> in.pass(peer::write, size + 4L);
+        FrameSource rest = whole ? null : peer -> in.pass(peer::write, size + 4L);
         if (entry == null) {
             process.counts.unasked();
-            FrameSource unasked = whole ? peer -> peer.write(frame.duplicate()) : rest;
-            unasked.writeTo(connection.clientSide);
+            if (whole) {
+                connection.clientSide.write(frame);
+            } else {
+                rest.writeTo(connection.clientSide);
+            }
             in.done();
             return;
         }
-        answer(entry, Message.answer(entry.request, frame), whole ? null : rest, mayWait);
+        answer(entry, Message.answer(entry.request, frame), rest, mayWait);
         in.done();
         if (connection.bytesOnly && entry.request.api().equals("SaslHandshake")) {
             in.passAll(connection.clientSide::write);
@@ -140,7 +143,7 @@ final class AnswerSide {
             rewrite(entry, verdict.answer);
         }
         try {
-            connection.deliver(entry, rest == null ? peer -> peer.write(verdict.answer.frame.duplicate()) : rest);
+            connection.deliver(entry, rest == null ? in.bytes(verdict.answer.frame) : null, rest);
         } catch (EOFException error) { // the broker has ended in the middle of it
             process.recorder.lost(entry, BROKER_CLOSED);
             throw error;

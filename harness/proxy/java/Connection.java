@@ -1,6 +1,7 @@
 package fencepost.proxy;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 
@@ -72,11 +73,15 @@ final class Connection {
         }
     }
 
-    /** Sends an answer to the client, after those that the proxy has made for earlier requests. */
-    synchronized void deliver(Entry entry, FrameSource frame) throws IOException {
+    /** Sends an answer to the client, after those that the proxy has made for earlier requests. rest: writes it where it was not read as a whole, else null. */
+    synchronized void deliver(Entry entry, ByteBuffer frame, FrameSource rest) throws IOException {
         flush();
         try {
-            frame.writeTo(clientSide);
+            if (rest == null) {
+                clientSide.write(frame);
+            } else {
+                rest.writeTo(clientSide);
+            }
         } finally {
             pending.remove(entry);
         }

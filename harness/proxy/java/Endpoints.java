@@ -10,6 +10,8 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import org.apache.kafka.common.message.ApiMessageType;
+import org.apache.kafka.common.message.FetchResponseData;
+import org.apache.kafka.common.message.ProduceResponseData;
 import org.apache.kafka.common.protocol.ApiMessage;
 
 /**
@@ -19,6 +21,8 @@ import org.apache.kafka.common.protocol.ApiMessage;
 final class Endpoints {
     private static final Set<String> APIS =
         Set.of("Metadata", "FindCoordinator", "DescribeCluster", "Produce", "Fetch", "ShareFetch", "ShareAcknowledge");
+    private static final short NAMED_BY_PRODUCE = 10; // the first versions with brokers
+    private static final short NAMED_BY_FETCH = 16;
     private static final int MOST = 1000; // listeners: each has a thread
     private static final List<String> LISTS = List.of("brokers", "coordinators", "nodeEndpoints");
     final List<Endpoint> all = new CopyOnWriteArrayList<>();
@@ -46,7 +50,7 @@ final class Endpoints {
             versions.lower(answer, APIS);
             return;
         }
-        if (!APIS.contains(answer.api()) || answer.body() == null) {
+        if (!APIS.contains(answer.api()) || namesNone(answer)) {
             return;
         }
         ApiMessage body = answer.body();
@@ -61,6 +65,16 @@ final class Endpoints {
         if (changed) {
             answer.replace(body);
         }
+    }
+
+    /** True for nearly all answers with records, and those that cannot be read. */
+    private static boolean namesNone(Message answer) {
+        if (answer.type == ApiMessageType.PRODUCE && answer.version < NAMED_BY_PRODUCE || answer.type == ApiMessageType.FETCH && answer.version < NAMED_BY_FETCH) {
+            return true;
+        }
+        ApiMessage body = answer.body();
+        return body == null || body instanceof ProduceResponseData produced && produced.nodeEndpoints().isEmpty()
+            || body instanceof FetchResponseData fetched && fetched.nodeEndpoints().isEmpty();
     }
 
     private boolean place(Object object) {

@@ -5,10 +5,10 @@ import java.nio.ByteBuffer;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.util.ArrayList;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.function.Consumer;
 
 /**
  * Serves connections in one thread as long as nothing of them has to wait. A connection gets two threads of its own, for good, when a rule may act on
@@ -20,6 +20,7 @@ final class EventLoop {
     private final Queue<Connection> added = new ConcurrentLinkedQueue<>();
     private final List<Connection> leaving = new ArrayList<>();
     private final ByteBuffer buffer = ByteBuffer.allocateDirect(FrameInput.ROOM);
+    private final Consumer<SelectionKey> serving = this::serve;
     private final Selector selector;
 
     EventLoop(Process process) throws IOException {
@@ -45,8 +46,7 @@ final class EventLoop {
         while (true) {
             try {
                 take(); // before it waits: selecting in `leave` may have swallowed the wake-up
-                selector.select();
-                serve();
+                selector.select(serving);
                 leave();
             } catch (IOException | RuntimeException error) { // of one connection it would have been caught: nothing is served any more
                 process.counts.failure(error);
@@ -69,13 +69,10 @@ final class EventLoop {
     /** A side of a connection. */
     private record Side(Connection connection, boolean client) {}
 
-    private void serve() {
-        for (Iterator<SelectionKey> keys = selector.selectedKeys().iterator(); keys.hasNext();) {
-            Side side = (Side) keys.next().attachment();
-            keys.remove();
-            if (!side.connection.ended() && !leaving.contains(side.connection) && !served(side)) {
-                leaving.add(side.connection);
-            }
+    private void serve(SelectionKey key) {
+        Side side = (Side) key.attachment();
+        if (!side.connection.ended() && !leaving.contains(side.connection) && !served(side)) {
+            leaving.add(side.connection);
         }
     }
 

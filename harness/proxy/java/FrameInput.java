@@ -14,6 +14,8 @@ final class FrameInput {
     private final Buffers buffers;
     private ByteBuffer buffer = NOTHING; // its own, or, while an event loop reads it, the loop's: what is not taken yet is between position and limit
     private ByteBuffer longFrame; // of `buffers`, in use; null: none
+    private ByteBuffer last; // the frame that was read last, if its bytes are in `buffer`, too, and that outside the heap; null: they are not
+    private int lastAt; // where they are in it
     private int more; // bytes beyond ROOM that are lent for it
     private boolean ended;
 
@@ -49,6 +51,8 @@ final class FrameInput {
             return null;
         }
         take(frame);
+        last = frame.hasRemaining() || !buffer.isDirect() ? null : frame;
+        lastAt = buffer.position() - frame.limit();
         while (frame.hasRemaining()) {
             int read = ended ? -1 : link.read(frame);
             if (read < 0) {
@@ -57,6 +61,11 @@ final class FrameInput {
             }
         }
         return frame.flip();
+    }
+
+    /** The bytes of a frame, for its reader before he reads on: from where the kernel takes them without another copy, if they are there. */
+    ByteBuffer bytes(ByteBuffer frame) {
+        return frame == last ? buffer.duplicate().limit(lastAt + frame.limit()).position(lastAt) : frame.duplicate();
     }
 
     /** The frame that was read last has gone on: its memory is for others. */
@@ -111,7 +120,7 @@ final class FrameInput {
     boolean closed() {
         try {
             while (!ended && behind()) {
-                ended = append(this::arrived) < 0;
+                ended = append(true) < 0;
             }
         } catch (SocketTimeoutException | OutOfMemoryError error) {
             return false;
@@ -143,13 +152,18 @@ final class FrameInput {
 
     /** Reads what there is without waiting, behind what was left, into a buffer of ROOM that connections share: until `leave`. */
     void readNow(ByteBuffer shared) throws IOException {
-        buffer = shared.clear().put(buffer).flip();
-        ended = append(link::read) < 0;
+        shared.clear();
+        if (buffer.hasRemaining()) { // a copy of nothing costs as much as one of a message
+            shared.put(buffer);
+        }
+        buffer = shared.flip();
+        ended = append(false) < 0;
     }
 
     /** Copies what is left out of a buffer that connections share. */
     void leave() {
         buffer = buffer.hasRemaining() ? ByteBuffer.allocate(buffer.remaining()).put(buffer).flip() : NOTHING;
+        last = null;
     }
 
     /** True if the next frame is here as a whole; its size may be nonsense. */
@@ -191,7 +205,7 @@ final class FrameInput {
 
     private void take(ByteBuffer into) {
         int taken = Math.min(into.remaining(), buffer.remaining());
-        into.put(buffer.slice().limit(taken));
+        into.put(into.position(), buffer, buffer.position(), taken).position(into.position() + taken);
         buffer.position(buffer.position() + taken);
     }
 
@@ -216,12 +230,13 @@ final class FrameInput {
     /** Reads what there is behind what is not read yet; false at the end. */
     private boolean fill() throws IOException {
         own();
-        ended = ended || append(link::read) < 0;
+        ended = ended || append(false) < 0;
         return !ended;
     }
 
     /** Puts what is left at the beginning of a buffer of its own. */
     private void own() {
+        last = null;
         if (buffer.capacity() > ROOM && !buffer.hasRemaining()) {
             forget();
         }
@@ -232,17 +247,13 @@ final class FrameInput {
         }
     }
 
-    /** Reads. */
-    private interface Source {
-        int read(ByteBuffer into) throws IOException;
-    }
-
-    private int append(Source source) throws IOException {
+    /** Reads behind what is not taken yet. briefly: waits a millisecond at most. */
+    private int append(boolean briefly) throws IOException {
         int from = buffer.position();
         int to = buffer.limit();
         buffer.limit(buffer.capacity()).position(to);
         try {
-            return source.read(buffer);
+            return briefly ? arrived(buffer) : link.read(buffer);
         } finally {
             buffer.limit(buffer.position()).position(from);
         }

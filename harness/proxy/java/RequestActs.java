@@ -126,16 +126,16 @@ final class RequestActs {
         try {
             process.recorder.forwarded(entry, System.nanoTime(), 0);
             entry.sent = true;
-            send(entry, entry.request.frame);
+            send(entry, entry.request.frame, entry.request.frame.duplicate());
         } catch (IOException error) {
             hit.caught().failed("the broker has closed the connection");
             connection.end("broker", "broker closed");
         }
     }
 
-    /** Sends a request to the broker, as often as rules say. */
-    void send(Entry entry, ByteBuffer frame) throws IOException {
-        connection.brokerSide.write(frame.duplicate());
+    /** Sends a request to the broker, as often as rules say. bytes: those of the frame, to be written first. */
+    void send(Entry entry, ByteBuffer frame, ByteBuffer bytes) throws IOException {
+        connection.brokerSide.write(bytes);
         int copy = 0;
         for (Rules.Hit hit : entry.hits) {
             for (int i = 0; hit.rule().act.equals("repeat") && i < hit.rule().count; i++) {

@@ -78,7 +78,7 @@ final class RequestSide {
             return true;
         }
         ApiMessageType type = Codec.type((short) (in.peek(4) >> 16));
-        return type == ApiMessageType.SASL_HANDSHAKE || process.rules.may(Message.api(type, (short) (in.peek(4) >> 16)));
+        return type == ApiMessageType.SASL_HANDSHAKE || !process.rules.none() && process.rules.may(Message.api(type, (short) (in.peek(4) >> 16)));
     }
 
     /** mayWait: whether rules may act. */
@@ -165,7 +165,7 @@ final class RequestSide {
             if (streamed) {
                 in.pass(broker::write, entry.size);
             } else {
-                acts.send(entry, frame);
+                acts.send(entry, frame, in.bytes(frame));
             }
         } catch (EOFException error) { // nobody answers half a request
             connection.pending.remove(entry);
@@ -187,7 +187,7 @@ final class RequestSide {
 
     /** False for a Produce request that wants no answer. */
     private static boolean answered(Message request) {
-        return !(request.api().equals("Produce") && request.body() instanceof org.apache.kafka.common.message.ProduceRequestData produce
+        return request.type != ApiMessageType.PRODUCE || Acks.of(request) != 0 || !(request.body() instanceof org.apache.kafka.common.message.ProduceRequestData produce
             && produce.acks() == 0);
     }
 

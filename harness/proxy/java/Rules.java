@@ -70,6 +70,10 @@ final class Rules {
         return states;
     }
 
+    boolean none() {
+        return states.isEmpty();
+    }
+
     /** True if a rule may act on messages of an API: on requests, or on answers, for which the request is looked at. */
     boolean may(String api) {
         for (RuleState state : states) {

@@ -209,6 +209,23 @@ def test_a_request_without_an_answer_is_none_that_is_awaited(scene):
         assert client.receive() == answer(2)[4:]
 
 
+@pytest.mark.parametrize("acks", [0, 1, -1])
+@pytest.mark.parametrize(
+    ("version", "before"),
+    [(3, b"\xff\xff"), (3, text("x")), (9, b"\0\0"), (9, b"\0\x02x"), (9, b"\0\x82\x01" + b"x" * 129)],
+    ids=["no id", "id", "flexible, no id", "flexible, id", "flexible, long id"],
+)
+def test_only_a_produce_that_wants_an_answer_can_lack_it(scene, version, before, acks):
+    client, broker = scene.connection()
+    nothing = b"\x01\0" if version == 9 else bytes(4)
+    client.send(request(PRODUCE, version, 1, before + struct.pack(">hi", acks, 5000) + nothing))
+    assert broker.receive()
+    broker.close()
+    assert client.receive() is None
+    mine = [line["n"] for line in scene.lines() if line["at"] == "request"][-1]
+    assert any((line["at"], line.get("n")) == ("lost", mine) for line in scene.lines()) == (acks != 0)
+
+
 def test_an_answer_to_nothing_passes_and_is_counted(scene):
     client, broker = scene.connection()
     with counted(scene, unasked=1):
