@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import select
 import shutil
 import signal
 import struct
@@ -19,6 +21,7 @@ from fencepost.harness.proxy import journal, record
 from fencepost.harness.proxy.continuity import NO_END
 from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
+PIPE = 1 << 20  # bytes of a pipe
 MANY = 45_000  # partitions: a line of 2.5 MB, more than half a segment
 TIMES = ("sum", "client", "arrived_ns", "answered_ns", "returned_ns", "time_ns")  # what differs between two equal proxies
 
@@ -54,9 +57,9 @@ def long(client, broker):
     exchange(client, broker, 3, end_txn(3), answer(3))
 
 
-def laps(client, broker):
-    """More than two segments of messages, each of which is recorded as it is."""
-    for number in range(4000):
+def laps(client, broker, count=4000):
+    """Messages, each of which is recorded as it is: by default more than two segments of them."""
+    for number in range(count):
         exchange(client, broker, number, end_txn(number, "x" * 2500), answer(number))
 
 
@@ -128,6 +131,39 @@ def test_many_who_wait_for_lines_at_once_do_not_keep_each_other_from_them(scene)
             one.result(timeout=60)
     made = Counter((line["at"], line["n"]) for line in scene.lines() if line["at"] in ("request", "answer"))
     assert (len(made), set(made.values())) == (len(connections) * 150 * 4, {1})  # each line once
+
+
+@pytest.mark.cluster
+def test_a_mark_counts_no_lines_of_events_that_are_not_all_lines(tmp_path, kafka_classpath):
+    """Lines go into a pipe, which is full in the middle of many. No message waits for it, and a file of the journal fills."""
+    lines = tmp_path / "proxy.jsonl"
+    os.mkfifo(lines)
+    pipe = os.open(lines, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE)
+    with frames.upstream() as upstream:
+        settings = Settings(brokers=[Broker(upstream=upstream.address, node="n1")], record=tmp_path)
+        with ProxyProcess(settings, kafka_classpath) as proxy:
+            client, broker = frames.connected(proxy.address), upstream.accepted()
+            laps(client, broker, 1000)
+            written = drained(pipe, PIPE)
+            laps(client, broker, 700)
+            os.kill(proxy.pid, signal.SIGKILL)
+            proxy.wait()
+    written += drained(pipe)
+    os.close(pipe)
+    rest = journal.unfinished(lines)
+    assert rest.size < written
+    assert journal.HEAD.unpack_from(rest.entries)[3] == rest.lines + 1  # each event is one line here
+
+
+def drained(pipe, least=0):
+    """How many bytes were read: at least so many, else all that there are."""
+    count = 0
+    while select.select([pipe], [], [], frames.PATIENCE_S if count < least else 0)[0] and (part := os.read(pipe, 1 << 16)):
+        count += len(part)
+        if least and count >= least:
+            break
+    return count
 
 
 @pytest.fixture(scope="module")
