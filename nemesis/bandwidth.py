@@ -53,8 +53,10 @@ class Bandwidth:
         wide = [link for link, spread in during.items() if link not in silent and not _narrower(spread, before[link])]
         problems = [f"as wide as before: {', '.join(wide)}"] if wide else []
         problems += [f"too little arrived to tell the width: {', '.join(silent)}"] if silent else []
+        narrow = [link for link in during if link not in (*silent, *wide)]
         evidence = {"number": number, "before": before, "during": during}
-        return replace(receipt, evidence=evidence, effective=not wide and len(silent) < len(pairs), note="; ".join(problems))
+        evidence |= network_partition.hit_by_links(receipt.targets, narrow)
+        return replace(receipt, evidence=evidence, effective=bool(narrow), note="; ".join(problems))
 
     def heal(self, cluster: SlowableCluster, receipt: Receipt) -> Receipt:
         """Lift the limit, and look whether the links are as wide as before."""

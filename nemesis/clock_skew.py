@@ -14,6 +14,7 @@ from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import SkewableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_effect_on_error
+from fencepost.nemesis.support.strike import hit_among
 
 Direction = Literal["ahead", "behind", "random"]
 EXACT_S = 1.0  # a clock that is read over the network is known to about this
@@ -60,9 +61,9 @@ class ClockSkew:
         wrong = [node for node in correct if (seen := during[node]) is not None and abs(seen - by_s) > EXACT_S]
         problems += [f"{node} does not tell its time any more" for node in silent]
         problems += [f"{node} is {during[node]:g} s ahead, not {by_s:g}" for node in wrong]
-        evidence = {"before": before, "during": during, "by_s": by_s}
-        effective = bool(correct) and not silent and not wrong
-        return replace(receipt, evidence=evidence, effective=effective, note="; ".join(problems))
+        struck = set(correct) - set(_correct_nodes(during)) - set(silent)
+        evidence = {"before": before, "during": during, "by_s": by_s, **hit_among(nodes, struck)}
+        return replace(receipt, evidence=evidence, effective=bool(struck), note="; ".join(problems))
 
     def heal(self, cluster: SkewableCluster, receipt: Receipt) -> Receipt:
         """Set right those that were right before, and look."""

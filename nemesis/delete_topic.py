@@ -82,7 +82,7 @@ class DeleteTopic:
             role=self.target,
             targets=_holders(before),
             evidence={"before": {topic: before}, "during": {topic: {"ids": during}}, "deletions": [began]},
-            effective=bool(during) and not old & set(during.values()),
+            effective=any(during[node] not in old for node in before["ids"] if node in during),
             note="; ".join(problems),
         )
 

@@ -15,6 +15,7 @@ from fencepost.nemesis.support.cluster_types import FillableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect
 from fencepost.nemesis.support.processes import Pids, alive, pids, restart
+from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.waiting import poll_until
 
 FULL = 64 << 10  # a disk with no more bytes free counts as full
@@ -69,8 +70,9 @@ class DiskFull:
         problems += [f"{node} was dead already" for node in nodes if running[node] is None]
         problems += [f"{node} has not noticed yet" for node in nodes if not words[node] and node not in room and running[node]]
         seen = {"before": {node: running[node] for node in nodes}, "during": left}
-        evidence = {**receipt.evidence, "during": during, "words": words, "pids": seen}
-        return replace(receipt, evidence=evidence, effective=not room, note="; ".join(problems))
+        full = [node for node in nodes if node not in room]
+        evidence = {**receipt.evidence, "during": during, "words": words, "pids": seen, **hit_among(nodes, full)}
+        return replace(receipt, evidence=evidence, effective=bool(full), note="; ".join(problems))
 
     def heal(self, cluster: FillableCluster, receipt: Receipt) -> Receipt:
         """Give back the room that it took, start what ended for want of it, and wait until it answers."""

@@ -15,6 +15,7 @@ from fencepost.nemesis.support.attempts import answer_or
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 from fencepost.nemesis.support.open_transactions import ids_of_instances
+from fencepost.nemesis.support.strike import hit_among
 
 OF_INSTANCE = "instance"
 UNKNOWN = TransactionState(state="", producer_id=-1, epoch=-1)
@@ -49,11 +50,20 @@ class FenceProducers:
         calls = [_fencing(cluster, name) for name in names for _ in range(self.times)]
         during = {**epochs(cluster, names), **{call["transactional_id"]: call["epochs"] for call in calls if call.get("epochs")}}
         problems = [call.pop("problem") for call in calls if "problem" in call]
+        fenced = [name for name in names if during.get(name, before.get(name)) != before.get(name)]
+        untold = [name for name in names if name not in fenced and not any(text.startswith(f"{name} ") for text in problems)]
+        problems += [f"{name} has the epoch that it had before, as far as anybody says" for name in untold]
+        coordinators = _coordinators(cluster, names)
         return Receipt(
             role=self.target,
-            targets=_coordinators(cluster, names),
-            evidence={"before": before, "during": during, "fencings": calls},
-            effective=not problems and all(during.get(name) != before.get(name) for name in names),
+            targets=coordinators,
+            evidence={
+                "before": before,
+                "during": during,
+                "fencings": calls,
+                **hit_among(coordinators, _coordinators(cluster, fenced)),
+            },
+            effective=bool(fenced),
             note="; ".join(dict.fromkeys(problems)),
         )
 

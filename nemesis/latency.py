@@ -52,13 +52,15 @@ class Latency:
         number = link_changes.begin(cluster, "slow", slowed, pairs)
         with undo_on_error(lambda: link_changes.end(cluster, "slow", number, cluster.unslow)):
             during = self._measured(cluster, pairs)
-        evidence = {"number": number, "before": before, "during": during}
         more = _later(before, during)
         quick = [link for link, ms in more.items() if ms < self._least_ms()]
         silent = [link for link in during if link not in more]
         problems = [f"no slower than before: {', '.join(quick)}"] if quick else []
         problems += [f"nothing arrived, so the delay is not known: {', '.join(silent)}"] if silent else []
-        return replace(receipt, evidence=evidence, effective=not quick and len(silent) < len(pairs), note="; ".join(problems))
+        slow = [link for link in more if link not in quick]
+        evidence = {"number": number, "before": before, "during": during}
+        evidence |= network_partition.hit_by_links(receipt.targets, slow)
+        return replace(receipt, evidence=evidence, effective=bool(slow), note="; ".join(problems))
 
     def heal(self, cluster: SlowableCluster, receipt: Receipt) -> Receipt:
         """Delay nothing more, and look whether packets are as quick as before."""

@@ -52,8 +52,7 @@ class LinkFlap(network_partition.PartitionFault):
         stayed_closed = sum(not any(up.values()) for up in ups)
         problems = [f"{stayed_open} of {self.times} cuts left a link open"] if stayed_open else []
         problems += [f"{stayed_closed} of {len(ups)} mends opened nothing"] if stayed_closed else []
-        effective = bool(receipt.effective) and not problems
-        return replace(receipt, effective=effective, note="; ".join(filter(None, [receipt.note, *problems])))
+        return replace(receipt, note="; ".join(filter(None, [receipt.note, *problems])))
 
     def _down(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> dict[str, bool]:
         cluster.drop(pairs)

@@ -15,6 +15,7 @@ from fencepost.nemesis.support.attempts import attempt_each
 from fencepost.nemesis.support.cluster_types import PoweredCluster
 from fencepost.nemesis.support.lost_logs import note_lost, one_at_a_time
 from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.strike import hit_among
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +67,16 @@ class PowerOff:
             lost[node] = {name: {"end": end, "was": was} for name, (end, was) in cluster.lose_unsynced(node).items()}
 
         problems = attempt_each(lose, receipt.targets)
+        hit = receipt.evidence.get("hit", receipt.targets if receipt.effective else ())
+        struck = [node for node in receipt.targets if lost.get(node) or (node in hit and node in lost)]
         taken, unseen = any(lost.values()), bool(problems)
         if receipt.targets and not taken:
             text = "so this was a mere kill" if receipt.effective else "and nobody was killed"
             problems.append(f"nothing was taken, {text}" if unseen else f"nothing was lost: all was synced, {text}")
-        effective = taken or (bool(receipt.effective) and not unseen)
         note = "; ".join(filter(None, [receipt.note, *problems]))
-        return replace(receipt, evidence={**receipt.evidence, "lost": lost}, effective=effective, note=note)
+        killed = {name: value for name, value in receipt.evidence.items() if name != "hit"}
+        evidence = {**killed, "lost": lost, **hit_among(receipt.targets, struck)}
+        return replace(receipt, evidence=evidence, effective=bool(struck), note=note)
 
     def heal(self, cluster: PoweredCluster, receipt: Receipt) -> Receipt:
         """Start what is still dead, and wait until it answers or the time for that is over."""

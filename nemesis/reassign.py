@@ -13,6 +13,7 @@ from fencepost.nemesis.support import placement
 from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_effect_on_error
+from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.waiting import poll_until
 
 FEWEST = 2  # replicas that a partition keeps
@@ -61,12 +62,17 @@ class Reassign:
             )
         late = [name for name in wanted if not _in_place(during, {name: wanted[name]})]
         begun = [name for name in wanted if name in during and set(during[name].replicas) != set(before[name].replicas)]
+        changing = {name: {*wanted[name]} ^ {*before[name].replicas} for name in wanted}
+        nodes = sorted(set().union(*changing.values()))
+        problems = [f"{name} cannot move" for name in partitions if name not in wanted]
+        problems += [f"{name} had not moved after {self.moved_within_s:g} s" for name in late]
+        evidence = {"number": number, **receipt.evidence, "wanted": wanted, "during": placement.as_json(during)}
         return replace(
             receipt,
-            targets=tuple(sorted({node for name in wanted for node in {*wanted[name]} ^ {*before[name].replicas}})),
-            evidence={"number": number, **receipt.evidence, "wanted": wanted, "during": placement.as_json(during)},
-            effective=len(begun) == len(wanted),
-            note="; ".join(f"{name} had not moved after {self.moved_within_s:g} s" for name in late),
+            targets=tuple(nodes),
+            evidence=evidence | hit_among(nodes, set().union(*(changing[name] for name in begun))),
+            effective=bool(begun),
+            note="; ".join(problems),
         )
 
     def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:

@@ -14,6 +14,7 @@ from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import AuthorizingCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
+from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.waiting import poll_until
 
 SEEN_WITHIN_S = 5.0
@@ -54,12 +55,16 @@ class RevokeAcl:
         with undo_on_error(lambda: cluster.regrant(number)):
             during = poll_until(cluster.rights, lambda seen: bool(seen) and not _allowing(seen, gone), SEEN_WITHIN_S)
         late = _allowing(during, gone)
+        nodes = sorted(during)
+        same = [node for node in nodes if node not in late and during[node] == before.get(node)]
+        knowing = [node for node in nodes if node not in (*late, *same)]
+        problems = [f"{node} still allows it" for node in late] + [f"{node} did not allow it before" for node in same]
         return Receipt(
             role=f"{self.target}: {gone.what}",
-            targets=tuple(sorted(during)),
-            evidence={"number": number, "before": _texts(before), "during": _texts(during)},
-            effective=bool(during) and not late and before != during,
-            note="; ".join(f"{node} still allows it" for node in late) if during else "no broker tells of rights",
+            targets=tuple(nodes),
+            evidence={"number": number, "before": _texts(before), "during": _texts(during), **hit_among(nodes, knowing)},
+            effective=bool(knowing),
+            note="; ".join(problems) if during else "no broker tells of rights",
         )
 
     def heal(self, cluster: AuthorizingCluster, receipt: Receipt) -> Receipt:

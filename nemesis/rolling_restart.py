@@ -15,6 +15,7 @@ from fencepost.nemesis.support.cluster_types import UpgradableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.placement import out_of_sync
 from fencepost.nemesis.support.processes import pids, revive
+from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.waiting import poll_until
 
 DEAD = "was dead already"
@@ -63,7 +64,7 @@ class RollingRestart:
         taken = [node for node, restart in restarts.items() if restart["pid"] != before[node]]
         return replace(
             receipt,
-            evidence={"before": before, "during": restarts},
+            evidence={"before": before, "during": restarts, **hit_among(nodes, taken)},
             effective=bool(taken),
             note="; ".join(filter(None, [problem, *problems])),
         )

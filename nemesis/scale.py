@@ -14,6 +14,7 @@ from fencepost.nemesis.support.cluster_types import ScalableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_error
 from fencepost.nemesis.support.processes import pids
+from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.targets import awake_of
 from fencepost.nemesis.support.waiting import poll_until
 
@@ -55,8 +56,13 @@ class Scale:
         return Receipt(
             role=role,
             targets=tuple(nodes),
-            evidence={"before": before, "during": during, "instances": [running, sum(cluster.instances().values())]},
-            effective=not astray,
+            evidence={
+                "before": before,
+                "during": during,
+                "instances": [running, sum(cluster.instances().values())],
+                **hit_among(nodes, [node for node in nodes if node not in astray]),
+            },
+            effective=len(astray) < len(nodes),
             note="; ".join(problems),
         )
 

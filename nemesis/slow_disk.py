@@ -13,6 +13,7 @@ from fencepost.nemesis.support.attempts import undo_on_error
 from fencepost.nemesis.support.cluster_types import ThrottleableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect
+from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.waiting import poll_until
 
 Waits = dict[str, float | None]
@@ -53,21 +54,21 @@ class SlowDisk:
                 lambda: self._look(cluster, number, nodes), lambda seen: not self._quick(*seen), self.notice_s
             )
         quick = self._quick(during, held)
-        evidence = {"number": number, "before": before, "during": during, "held": _plain(held)}
-        effective = len(quick) < len(nodes)
-        if not effective:
+        slow = [node for node in nodes if node not in quick]
+        evidence = {"number": number, "before": before, "during": during, "held": _plain(held), **hit_among(nodes, slow)}
+        if not slow:
             cluster.unthrottle(number)
-        return Receipt(role=self.target, targets=nodes, evidence=evidence, effective=effective, note="; ".join(quick))
+        return Receipt(role=self.target, targets=nodes, evidence=evidence, effective=bool(slow), note="; ".join(quick.values()))
 
     def _look(self, cluster: ThrottleableCluster, number: int, nodes: tuple[str, ...]) -> tuple[Waits, Held]:
         """The longest wait seen on each node, and the operations held back so far."""
         return cluster.disk_waits(nodes, LOOK_S + self.delay_ms / 1000), cluster.held_back(number)
 
-    def _quick(self, waits: Waits, held: Held) -> list[str]:
-        """The reasons why a disk does not seem slow, a sentence for each such node."""
-        idle = [f"nothing of {node} was held back" for node, throttled in held.items() if not throttled.operations]
+    def _quick(self, waits: Waits, held: Held) -> dict[str, str]:
+        """The nodes whose disk does not seem slow, each with the reason in a sentence."""
+        idle = {node: f"nothing of {node} was held back" for node, throttled in held.items() if not throttled.operations}
         seen = {node: waits[node] or 0.0 for node, throttled in held.items() if throttled.operations}
-        return idle + [f"{node} waited no longer than {ms:g} ms" for node, ms in seen.items() if ms < self.delay_ms / 2]
+        return idle | {node: f"{node} waited no longer than {ms:g} ms" for node, ms in seen.items() if ms < self.delay_ms / 2}
 
     def heal(self, cluster: ThrottleableCluster, receipt: Receipt) -> Receipt:
         """Hold nothing back any more, and look again. Does nothing when it has ended already."""

@@ -14,6 +14,7 @@ from fencepost.nemesis.support.attempts import answer_or, attempt_each, undo_on_
 from fencepost.nemesis.support.changes import OverlappingChanges
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import catch_no_effect, no_effect_on_error
+from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.waiting import poll_until
 
 SEEN_WITHIN_S = 5.0
@@ -76,12 +77,15 @@ class TopicSettings:
         with undo_on_error(lambda: changes.forget(number)):
             during = poll_until(lambda: _current(cluster, before), lambda seen: all(seen[t] == wanted for t in topics), within_s)
         done = [topic for topic in topics if during[topic] == wanted != before[topic]]
+        unseen = [topic for topic in topics if during[topic] != wanted]
+        problems += [f"{topic} does not show these settings" for topic in unseen if len(topics) > 1 or not problems]
         problems += [f"{topic} has these settings already" for topic in topics if before[topic] == wanted]
+        holders = _holders(cluster, topics)
         return Receipt(
             role=self.target,
-            targets=_holders(cluster, topics),
-            evidence={"number": number, "before": before, "during": during},
-            effective=bool(topics) and len(done) == len(topics),
+            targets=holders,
+            evidence={"number": number, "before": before, "during": during, **hit_among(holders, _holders(cluster, done))},
+            effective=bool(done),
             note="; ".join(problems),
         )
 

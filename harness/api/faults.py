@@ -31,7 +31,8 @@ class Receipt:
     evidence: observations before and during the fault.
     healing: observations after the healing.
     reach: the harness's own probes of all pairs (docs/history.md).
-    effective: False: the evidence shows that nothing was hurt, and `note` says why; None: not known yet.
+    effective: True: the evidence shows that one of its targets was hurt, and `note` names those that were not; False: it shows
+        that nothing was hurt, and `note` says why; None: not known yet.
     note: the reason why it had no effect, and the like.
     """
 

@@ -206,7 +206,7 @@ RECEIPTS = (
         "healing", "string", "JSON: what the fault saw after; `left`, `ended_early`: what it could not undo, what was over before"
     ),
     Column("reach", "reach", "the harness's own probes; null where nodes have no network of their own"),
-    Column("effective", "bool", "whether the evidence shows that it took hold; null: unknown"),
+    Column("effective", "bool", "whether the evidence shows that it took hold, at one of its targets at least; null: unknown"),
     Column("note", "string", "why it had no effect, and the like"),
 )
 ANOMALIES = (

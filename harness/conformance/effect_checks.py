@@ -135,9 +135,14 @@ def _unseen(seen: Observations) -> Iterator[Flaw]:
 
 
 def _open_pairs(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
+    """Pairs that were to be cut and are open, unless the receipt says so itself: a fault that cuts some of them is effective."""
     before, during = seen.before.of(snapshot.NETWORK), seen.during.of(snapshot.NETWORK)
+    said = receipt.evidence.get("during")
+    admitted = (
+        {name for name, arrived in said.items() if arrived is True} if receipt.note and isinstance(said, Mapping) else set()
+    )
     names = [f"{source}>{destination}" for source, destination in receipt.pairs]
-    if through := [name for name in names if before.get(name) and during.get(name)]:
+    if through := [name for name in names if before.get(name) and during.get(name) and name not in admitted]:
         yield f"{', '.join(through[:4])} is among its pairs, and gets through", "name in pairs what is cut, and cut it until heal"
 
 

@@ -17,6 +17,7 @@ from fencepost.nemesis.support.attempts import attempt_each, undo_on_error
 from fencepost.nemesis.support.cluster_types import PartitionableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import NoEffect
+from fencepost.nemesis.support.strike import hit_among
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
 LinkScope = Literal["servers", "clients", "all"]  # whom a node's links lead to
@@ -89,7 +90,7 @@ def cut(
 ) -> Receipt:
     """Drop `pairs`, with what could be probed before and during as evidence.
 
-    Effective when every pair that was open before is closed, and at least one was open.
+    Effective when a pair that was open before is closed; the note names those that stay open.
     role, nodes: the target as asked and as found; detail: more evidence (the sides of a split).
     Raises what the cluster raises, with nothing left dropped.
     """
@@ -105,12 +106,18 @@ def cut(
     problems = [] if were_open else ["no pair was open before"]
     if leaks:
         problems.append(f"still open: {', '.join(map(pair_name, leaks))}")
+    closed = [pair_name(pair) for pair in were_open if pair not in leaks]
     return replace(
         receipt,
-        evidence={**(detail or {}), "before": matrix(before), "during": matrix(during)},
-        effective=bool(were_open) and not leaks,
+        evidence={**(detail or {}), "before": matrix(before), "during": matrix(during), **hit_by_links(nodes, closed)},
+        effective=bool(closed),
         note="; ".join(problems),
     )
+
+
+def hit_by_links(nodes: Sequence[str], links: Iterable[str]) -> dict[str, list[str]]:
+    """The part `hit` of the evidence where a target was hurt if one of its links (`n1>n2`) was."""
+    return hit_among(nodes, {node for link in links for node in link.split(">")})
 
 
 class PartitionFault:

@@ -14,6 +14,7 @@ from fencepost.nemesis.support.attempts import answer_or, undo_on_error
 from fencepost.nemesis.support.changes import OverlappingChanges
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import no_target_on_error
+from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.waiting import poll_until
 
 INTERNAL = ("__transaction_state", "__consumer_offsets")
@@ -113,11 +114,14 @@ def change_leaders(cluster: ClusterView, role: str, partitions: Sequence[str], r
         during, failed = reorder_and_elect(cluster, lambda: orders)
     stayed = [name for name, node in wanted.items() if leader_of(during, name) != node]
     problems += [*failed, *(f"{name} is led by {leader_of(during, name) or 'nobody'}" for name in stayed)]
+    leaders = tuple(dict.fromkeys(before[name].leader for name in wanted if before[name].leader))
+    moved = [name for name in wanted if name not in stayed]
+    hit = hit_among(leaders, {before[name].leader for name in moved})
     return replace(
         receipt,
-        targets=tuple(dict.fromkeys(before[name].leader for name in wanted if before[name].leader)),
-        evidence={"number": number, "before": as_json(before), "during": as_json(during)},
-        effective=not stayed,
+        targets=leaders,
+        evidence={"number": number, "before": as_json(before), "during": as_json(during), **hit},
+        effective=bool(moved),
         note="; ".join(problems),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -47,15 +47,19 @@ class Strike(Generic[State]):
     def receipt(self, role: str, problems: Sequence[str] = (), evidence: Mapping[str, Any] | None = None) -> Receipt:
         """The receipt. problems: more of them, in words; evidence: more of it."""
         aimed_at = tuple(node for node in self.nodes if node in self.tried or node in self.unhealthy)
-        some = [node for node in aimed_at if node in self.hit]
-        hit = {"hit": some} if some and len(some) < len(aimed_at) else {}
         return Receipt(
             role=role,
             targets=aimed_at,
-            evidence={"before": self.before, "during": self.during, **(evidence or {}), **hit},
+            evidence={"before": self.before, "during": self.during, **(evidence or {}), **hit_among(aimed_at, self.hit)},
             effective=bool(self.hit),
             note="; ".join([*self.problems, *problems]),
         )
+
+
+def hit_among(targets: Sequence[str], hurt: Collection[str]) -> dict[str, list[str]]:
+    """The part `hit` of a receipt's evidence: the targets that were hurt, where those are only some."""
+    some = [node for node in targets if node in hurt]
+    return {"hit": some} if some and len(some) < len(targets) else {}
 
 
 def strike(

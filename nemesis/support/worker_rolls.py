@@ -16,6 +16,7 @@ from fencepost.nemesis.support.cluster_types import ScalableCluster
 from fencepost.nemesis.support.healing import healed
 from fencepost.nemesis.support.no_effect import no_target_on_error
 from fencepost.nemesis.support.processes import pids
+from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.waiting import poll_until
 
 HEALED_S = 8.0  # how long healing waits for a worker to join: the test may be at its end, and wait for healing alone
@@ -54,7 +55,12 @@ class WorkerRoll:
         return Receipt(
             role=role,
             targets=tuple(before),
-            evidence={"before": before, "during": during, "away_s": away},
+            evidence={
+                "before": before,
+                "during": during,
+                "away_s": away,
+                **hit_among(list(before), [n for n in away if away[n]]),
+            },
             effective=any(away.values()),
             note="; ".join(problems),
         )
