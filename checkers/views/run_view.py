@@ -312,7 +312,7 @@ def no_sends() -> pd.DataFrame:
 def _unreadable_reasons(batch: pa.RecordBatch) -> dict[tuple[int, str, int], str]:
     """Reasons why records are unreadable: (operation, partition, offset) -> words, from the column `strange`."""
     return {
-        (row["index"], odd["partition"], odd["offset"]): f"{odd['why']} (it begins with {odd['raw']!r})"
+        (row["index"], odd["partition"], odd["offset"]): odd["why"] + (f" (it begins with {odd['raw']!r})" if odd["raw"] else "")
         for row in batch.to_pylist()
         for odd in row["strange"] or ()
     }

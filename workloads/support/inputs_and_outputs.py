@@ -18,6 +18,7 @@ from fencepost.harness.api.record_ids import identity_in
 
 HEADER = "fencepost-input"
 NO_INPUT = -1
+NO_VALUE = "it is a tombstone"
 NAME = "{input}"  # in the text of a value
 HOWS = ("header", "key", "json", "regex", "value")
 Name = Callable[[Polled], str]
@@ -50,8 +51,8 @@ def naming(text: str) -> Name:
         return lambda record: _pointed(json_of(record.value), steps)
     if how == "regex":
         pattern = _pattern(rest)
-        return lambda record: _matched(pattern, record.value.decode())
-    return lambda record: ((record.key or b"") if how == "key" else record.value).decode()
+        return lambda record: _matched(pattern, _text(record.value))
+    return lambda record: (record.key or b"").decode() if how == "key" else _text(record.value)
 
 
 def counting(text: str) -> CountOf:
@@ -82,8 +83,17 @@ def telling(text: str) -> Callable[[Polled], Any]:
     return naming(text)
 
 
-def json_of(content: bytes) -> Any:
+def _text(value: bytes | None) -> str:
+    """Raises ValueError for a tombstone, which leaders' logs have as None."""
+    if value is None:
+        raise ValueError(NO_VALUE)
+    return value.decode()
+
+
+def json_of(content: bytes | None) -> Any:
     """The document in a record of somebody else's. Raises ValueError."""
+    if content is None:
+        raise ValueError(NO_VALUE)
     try:
         return json.loads(content)
     except RecursionError as error:

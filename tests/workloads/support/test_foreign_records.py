@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -68,3 +69,24 @@ def log_record(key, value):
 def test_numbers_of_64_bits_are_numbers():
     value = json.dumps({"n": 2**63 - 1}).encode()
     assert counts_of([Polled("t-0", 5, value)], counting("json /n")) == {"t-0": [[5, 2**63 - 1]]}
+
+
+TOMBSTONE = LogRecord(
+    partition="t-0", offset=0, timestamp_ms=0, producer_id=1, producer_epoch=0, transactional=True, kind="record", key=b"k"
+)
+
+
+@pytest.mark.parametrize("way", ["json /n", r"regex n=(\w+)", "value"])
+def test_a_tombstone_of_a_connector_tells_no_position_by_its_value(way):
+    """Debezium writes one behind each deletion."""
+    position = way if way != "value" else "json /n"
+    form = SourceRecords(source=way, position=position, offset_source="/source", offset_position="/n")
+    entry = form.entry(TOMBSTONE)
+    assert (entry.kind, entry.number) == (STRANGE, -1)
+    assert entry.name.startswith("it is a tombstone; key 'k', value None")
+
+
+def test_a_tombstone_may_tell_its_position_by_its_key_and_headers():
+    form = SourceRecords(source="key", position="header n", offset_source="/source", offset_position="/n")
+    entry = form.entry(replace(TOMBSTONE, headers=(("n", b"7"),)))
+    assert (entry.kind, entry.name, entry.number) == ("record", "k", 7)
