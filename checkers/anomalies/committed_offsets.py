@@ -37,7 +37,15 @@ from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, NONE
-from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
+from fencepost.checkers.pipeline.chains import (
+    NO_OFFSETS,
+    NO_PIPELINE,
+    Pipeline,
+    has_chains,
+    places_of_records,
+    rows_of,
+    unless_of_several_groups,
+)
 from fencepost.checkers.pipeline.offset_expiry import remembered_ns, unless_forgotten
 from fencepost.checkers.pipeline.operator_aborts import torn_offset_beyond
 from fencepost.checkers.selfcheck.pipeline_damages import LOSE_OFFSET, MOVE_BACK, TELL_EARLY, TELL_NOBODYS, TELL_OLD
@@ -122,8 +130,9 @@ def torn_offset(run: RunView) -> CheckResult:
     if pipeline.is_empty:
         return CheckResult(0)
     committed = {**dict.fromkeys(pipeline.chains.uncommitted, NONE), **pipeline.chains.committed}
+    looked = committed or pipeline.chains.disputed or pipeline.chains.records.empty
     if pipeline.chains.offsets.empty:
-        return CheckResult(len(pipeline.looks), lacking="" if committed or pipeline.chains.records.empty else NO_OFFSETS)
+        return CheckResult(len(pipeline.looks), lacking="" if looked else NO_OFFSETS)
     offsets = pipeline.offsets[pipeline.offsets["partition"].isin(list(committed))] if committed else pipeline.offsets.iloc[:0]
     at_end = offsets["partition"].map(committed)
     behind = offsets[(offsets["fate"] == COMMITTED) & (offsets["offset"] > at_end) & ~_lowered_later(offsets, at_end)]
@@ -132,7 +141,7 @@ def torn_offset(run: RunView) -> CheckResult:
     forgotten, behind = behind[~kept], behind[kept]
     lawful = offsets[(offsets["fate"] != ABORTED) & (offsets["offset"] == at_end)]["partition"]
     alone = offsets[(offsets["fate"] == ABORTED) & (offsets["offset"] == at_end) & ~offsets["partition"].isin(lawful)]
-    lacking = "" if committed or pipeline.records.empty else NO_OFFSETS
+    lacking = "" if looked else NO_OFFSETS
     seen, by = _offsets_of_aborted(pipeline)
     aborted = pd.concat([alone, by]).drop_duplicates(["op", "partition"])
     parts = [
@@ -145,6 +154,8 @@ def torn_offset(run: RunView) -> CheckResult:
         if len(some)
     ]
     result = CheckResult(len(offsets) + len(pipeline.looks), join_rows(*parts) if parts else {}, lacking)
+    if pipeline.chains.dispute and not result.count:
+        return CheckResult(result.compared, unknown=pipeline.chains.dispute)
     if len(forgotten) and not result.count:
         return unless_forgotten(replace(result, rows=rows_of(as_rows(forgotten).assign(cause=forgotten["op"]), "missing")))
     return _unless_unrecorded(run, result)
@@ -244,7 +255,9 @@ def offset_regression(run: RunView) -> CheckResult:
         return CheckResult(0)
     offsets = known_commits(pipeline)
     ever = _below(offsets, offsets, "sent")
-    result = _below(offsets, offsets, "sent", within=remembered_ns(run))
+    result = unless_of_several_groups(_below(offsets, offsets, "sent", within=remembered_ns(run)), pipeline.chains)
+    if result.unknown:
+        return result
     if ever.count and not result.count:
         return unless_forgotten(ever)
     if not result.count or run.contract["offset_commits"] != "unrecorded":
@@ -302,7 +315,8 @@ def stale_offset(run: RunView) -> CheckResult:
     pipeline = run.shared(Pipeline)
     if pipeline.is_empty or pipeline.looks.empty or pipeline.chains.offsets.empty:
         return CheckResult(0)
-    return _below(pipeline.looks, known_commits(pipeline), "missing", within=remembered_ns(run))
+    below = _below(pipeline.looks, known_commits(pipeline), "missing", within=remembered_ns(run))
+    return unless_of_several_groups(below, pipeline.chains)
 
 
 def known_commits(pipeline: Pipeline) -> pd.DataFrame:
@@ -418,7 +432,8 @@ def dirty_offset(run: RunView) -> CheckResult:
     pairs = pipeline.looks.merge(commits, on=["partition", "offset"], suffixes=("", "_by"))
     pairs = pairs[pairs["began_by"] <= pairs["ended"]]
     first = pairs.sort_values("called").drop_duplicates(["op", "partition"])
-    return _unless_unrecorded(run, CheckResult(len(first), _dirty_rows(first[first["called"] > first["ended"]])))
+    result = CheckResult(len(first), _dirty_rows(first[first["called"] > first["ended"]]))
+    return _unless_unrecorded(run, unless_of_several_groups(result, pipeline.chains))
 
 
 def _dirty_rows(early: pd.DataFrame) -> dict[str, np.ndarray]:
@@ -497,6 +512,8 @@ def phantom_offset(run: RunView) -> CheckResult:
     began = pipeline.offsets.groupby(["partition", "offset"])["began"].min().reset_index(name="first")
     told = answers.merge(began, on=["partition", "offset"], how="left")
     nobodys = told[~(told["first"] <= told["ended"])]
+    if pipeline.chains.dispute and nobodys.empty:
+        return CheckResult(len(told), unknown=pipeline.chains.dispute)
     if len(nobodys) and run.contract["offset_commits"] == "unrecorded":
         row = nobodys.iloc[0]
         return CheckResult(len(told), unknown=f"{row['partition']}@{row['offset']} {NOBODYS}")

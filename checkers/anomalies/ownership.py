@@ -24,7 +24,7 @@ from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
-from fencepost.checkers.pipeline.chains import NO_PIPELINE, Pipeline, rows_of
+from fencepost.checkers.pipeline.chains import NO_PIPELINE, Pipeline, rows_of, unless_of_several_groups
 from fencepost.checkers.selfcheck.pipeline_damages import SHARE
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
@@ -95,7 +95,7 @@ def double_ownership(run: RunView) -> CheckResult:
         pairs = _pairs(some, assigned.get(str(partition), {}))
         compared += len(pairs)
         parts += list(_between(some, pairs))
-    return CheckResult(compared, join_rows(*parts) if parts else {})
+    return unless_of_several_groups(CheckResult(compared, join_rows(*parts) if parts else {}), pipeline.chains)
 
 
 def _pairs(some: pd.DataFrame, assigned: dict[int, Ints]) -> pd.DataFrame:

@@ -14,7 +14,14 @@ import numpy as np
 from fencepost.checkers.anomalies.applications import explain_too_few, explain_too_many, of_all_stages, too_few, too_many
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import WORK
-from fencepost.checkers.contract.common_rules import COMPACTED, HIDDEN_IN_PART, RETAINED, UNLESS_GROUP, UNLESS_PRODUCER, cut_off
+from fencepost.checkers.contract.common_rules import (
+    COMPACTED,
+    HIDDEN_IN_PART,
+    RETAINED,
+    UNLESS_GROUP,
+    UNLESS_PRODUCER,
+    cut_off,
+)
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, FINAL_COMMITTED, OUTCOMES, SENDS, SETTLING, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
 from fencepost.checkers.model.arrays import Ints
@@ -23,7 +30,16 @@ from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.applications import has_application
-from fencepost.checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
+from fencepost.checkers.pipeline.chains import (
+    NO_OFFSETS,
+    NO_PIPELINE,
+    Pipeline,
+    chains_of,
+    has_chains,
+    places_of_records,
+    rows_of,
+    unless_of_several_groups,
+)
 from fencepost.checkers.pipeline.offset_expiry import MADE_AGAIN, again_soon
 from fencepost.checkers.pipeline.operator_aborts import unprocessed_beyond
 from fencepost.checkers.selfcheck.application_damages import DROP_OUTPUT, REPEAT_OUTPUT
@@ -37,6 +53,10 @@ _REREAD = "outputs and offsets are committed together; after an abort a member r
 
 NOT_READ_BACK = "not every partition was read back by a complete final read"
 NONE_BELOW = "no input record that a read_committed reader got lies below the group's offsets at the end"
+OTHERS = (
+    "lies below a group's offset that no operation of the history was to commit: it may be another group's, or somebody's of "
+    "whom the history does not tell"
+)
 UNDECIDED = "what lies below the group's offsets was to be dropped by transactions of which nobody knows whether they committed"
 
 
@@ -120,7 +140,8 @@ def reprocessed(run: RunView) -> CheckResult:
     outputs = outputs.assign(cause=makers["max"].reindex(outputs["v"]).to_numpy())
     outputs = outputs.assign(time=run.overview.time[run.overview.at(outputs["op"].to_numpy())])
     inputs = outputs.assign(op=outputs["cause"]).drop_duplicates("v")
-    return CheckResult(len(makers), join_rows(rows_of(inputs, "read"), rows_of(pipeline.placed(outputs), "sent")))
+    result = CheckResult(len(makers), join_rows(rows_of(inputs, "read"), rows_of(pipeline.placed(outputs), "sent")))
+    return unless_of_several_groups(result, pipeline.chains)
 
 
 def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
@@ -213,17 +234,23 @@ def unprocessed(run: RunView) -> CheckResult:
     if pipeline.is_empty:
         return CheckResult(0, lacking=NO_PIPELINE)
     looked = pipeline.chains.committed or pipeline.chains.uncommitted
-    if not (looked and pipeline.all_read_back):
-        why = NOT_READ_BACK if looked else NO_OFFSETS
+    dispute = pipeline.chains.dispute
+    if not ((looked or dispute) and pipeline.all_read_back):
+        why = NOT_READ_BACK if looked or dispute else NO_OFFSETS
         return CheckResult(0, lacking=NO_PIPELINE if pipeline.records.empty else why)
     inputs = _inputs(pipeline)
     if inputs.empty:
-        return CheckResult(0, lacking=NONE_BELOW)
+        return CheckResult(0, lacking="" if dispute else NONE_BELOW, unknown=dispute)
     done, unknown = _processed(pipeline)
     inputs = inputs[~inputs["v"].isin(unknown)]
     gone = inputs[~inputs["v"].isin(done)]
+    others = _of_others(run, gone)
+    if not gone.empty and others.all():
+        first = gone.iloc[0]
+        return CheckResult(len(inputs), unknown=f"{first['partition']}@{first['offset']} {OTHERS}")
+    gone = gone[~others]
     if gone.empty:
-        return CheckResult(len(inputs), lacking=UNDECIDED)
+        return CheckResult(len(inputs), lacking="" if dispute else UNDECIDED, unknown=dispute)
     tried = pipeline.records[pipeline.records["v"].isin(gone["v"])].drop_duplicates(["op", "v"])
     last = tried.groupby("v")["op"].max().reindex(gone["v"])
     cause = np.where(last.isna(), -2 - _stretches(gone, inputs), last.fillna(0)).astype(np.int64)
@@ -233,6 +260,16 @@ def unprocessed(run: RunView) -> CheckResult:
     tried = tried.assign(cause=causes.reindex(tried["v"]).to_numpy())
     tried = tried.assign(time=run.overview.time[run.overview.at(tried["op"].to_numpy())])
     return CheckResult(len(inputs), join_rows(rows_of(missing, "missing", when), rows_of(tried, "read")))
+
+
+def _of_others(run: RunView, gone: pd.DataFrame) -> pd.Series:
+    """True for each input where the group's offset may be another group's: it is none that an operation of the history was to
+    commit, and neither the members' group nor everybody who commits was recorded."""
+    chains = chains_of(run)
+    if run.contract["consumption"] == "recorded" or run.contract["offset_commits"] != "unrecorded":
+        return pd.Series(data=False, index=gone.index, dtype=np.bool_)
+    own = set(zip(chains.offsets["partition"], chains.offsets["offset"], strict=True))
+    return gone["partition"].map({name: (name, offset) not in own for name, offset in chains.committed.items()}).astype(np.bool_)
 
 
 def _inputs(pipeline: Pipeline) -> pd.DataFrame:

@@ -157,8 +157,9 @@ def _fetched(run: RunView) -> Iterator[tuple[str, tuple[int, int, int]]]:
     rows = run.history.of_kind(("index", "f", "type", "end", "detail"), *FETCHES)
     for row in rows.sort_by("index").to_pylist():
         if row["type"] == "ok" and row["detail"]:
+            disputed = chains_of(run).disputed if row["f"] == "group-offsets" else ()
             for partition, offset in told_offsets(row["detail"]).items():
-                if offset is not None:
+                if offset is not None and partition not in disputed:
                     yield partition, (row["index"], int(offset), row["end"])
 
 

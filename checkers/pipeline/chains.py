@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from fencepost.checkers.history.source import from_message, to_message
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.frames import pd
+from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE
 from fencepost.checkers.pipeline.instances import fenced_commits
 from fencepost.checkers.pipeline.logged_decisions import decided_in_logs
@@ -27,6 +28,8 @@ from fencepost.checkers.views.versions import aborted
 PLACES = "places of records"
 LOOKS = ["op", "partition", "offset", "began", "ended"]
 NO_PIPELINE = "no operation processed input records"
+_SEVERAL = "the groups {} were looked at, and nobody says in which one each member is"
+_DISPUTED = "at the end the offsets of {} are told of the groups {}, and nobody says in which one the members are"
 NO_OFFSETS = "nobody looked at the group's offsets at the end (no `group-offsets` operation)"
 
 
@@ -68,6 +71,8 @@ class Chains:
     uncommitted: partitions of which the group had no offset then.
     committed_at: the operation that looked, and when (ns).
     by_group: `committed` of each group by itself, by its name; empty where looks do not say whose they are.
+    groups: the groups of a pipeline that were looked at, where there are several: no operation says in which one its process is.
+    disputed: partitions of which looks at several groups tell different offsets, with the groups; no partition of `committed`.
     """
 
     records: pd.DataFrame
@@ -76,6 +81,13 @@ class Chains:
     uncommitted: Collection[str] = ()
     committed_at: tuple[int, int] = (NONE, NONE)
     by_group: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    groups: Sequence[str] = ()
+    disputed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def dispute(self) -> str:
+        """The reason why the group's offset of some partition is not known, although somebody looked; empty where none is so."""
+        return next((_DISPUTED.format(name, " and ".join(groups)) for name, groups in self.disputed.items()), "")
 
     def committed_by(self, group: str) -> Mapping[str, int]:
         """The offsets of one group at the end, where it is known whose were looked at."""
@@ -96,7 +108,7 @@ def _read(run: RunView) -> Chains:
             if len(batch.column(column).flatten()):
                 parts.append(_flat(batch, column))
     records, offsets = (pd.concat(parts, ignore_index=True) if parts[1:] else parts[0] for parts in tables.values())
-    return Chains(records, offsets, *_committed_offsets(run))
+    return _with_looks(Chains(records, offsets), run)
 
 
 @cache
@@ -129,8 +141,8 @@ def told_offsets(detail: str) -> dict[str, int | None]:
     return {partition: offset for partition, offset in json.loads(detail)["offsets"].items() if offset is None or offset >= 0}
 
 
-def _committed_offsets(run: RunView) -> tuple[dict[str, int], list[str], tuple[int, int], dict[str, dict[str, int]]]:
-    """The group's offsets at the end, the partitions of which it had none, who looked when, and the offsets of each group."""
+def _with_looks(chains: Chains, run: RunView) -> Chains:
+    """Chains, with the group's offsets at the end."""
     offsets: dict[str, int | None] = {}
     of_groups: dict[str | None, dict[str, int | None]] = {}
     at = (NONE, NONE)
@@ -142,11 +154,43 @@ def _committed_offsets(run: RunView) -> tuple[dict[str, int], list[str], tuple[i
             of_groups.setdefault(json.loads(row["detail"]).get("group"), {}).update(told)
             at = (row["index"], row["end"])
     by_group = {} if None in of_groups else {str(group): _known(of_group) for group, of_group in of_groups.items()}
-    return _known(offsets), [partition for partition, offset in offsets.items() if offset is None], at, by_group
+    several = len(of_groups) > 1 and run.contract["application"] == "none"
+    groups, disputed = (sorted(map(_named, of_groups)), _disputed(of_groups)) if several else ((), {})
+    offsets = {partition: offset for partition, offset in offsets.items() if partition not in disputed}
+    uncommitted = [partition for partition, offset in offsets.items() if offset is None]
+    return replace(
+        chains,
+        committed=_known(offsets),
+        uncommitted=uncommitted,
+        committed_at=at,
+        by_group=by_group,
+        groups=groups,
+        disputed=disputed,
+    )
+
+
+def _named(group: str | None) -> str:
+    return str(group or "without a name")
+
+
+def _disputed(of_groups: Mapping[str | None, Mapping[str, int | None]]) -> dict[str, Sequence[str]]:
+    """Partitions of which several groups have different offsets, with the names of the groups."""
+    told: dict[str, dict[str, int | None]] = {}
+    for group, offsets in of_groups.items():
+        for partition, offset in offsets.items():
+            told.setdefault(partition, {})[_named(group)] = offset
+    return {partition: sorted(some) for partition, some in told.items() if len({*some.values()}) > 1}
 
 
 def _known(offsets: Mapping[str, int | None]) -> dict[str, int]:
     return {partition: int(offset) for partition, offset in offsets.items() if offset is not None}
+
+
+def unless_of_several_groups(result: CheckResult, chains: Chains) -> CheckResult:
+    """A result; unknown, where what two processes did need not be of one group: each processes everything once."""
+    if not result.count or not chains.groups:
+        return result
+    return CheckResult(result.compared, unknown=_SEVERAL.format(" and ".join(chains.groups)))
 
 
 class Pipeline:

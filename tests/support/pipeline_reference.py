@@ -22,13 +22,14 @@ class PipelineHistory(FlatHistory):
 
     @cached_property
     def at_end(self) -> dict[str, int]:
-        """The group's offsets as they were at the end; -1 where it had none."""
-        ends: dict[str, int] = {}
+        """The group's offsets as they were at the end; -1 where it had none. Not where several groups have different ones."""
+        ends: dict[str, dict[str, int]] = {}
         for op in self.ops:
             if op["f"] == "group-offsets" and op["type"] == "ok":
-                offsets = json.loads(op["detail"])["offsets"].items()
-                ends |= {partition: -1 if offset is None else offset for partition, offset in offsets}
-        return ends
+                told = json.loads(op["detail"])
+                for partition, offset in told["offsets"].items():
+                    ends.setdefault(partition, {})[told["group"]] = -1 if offset is None else offset
+        return {partition: min(some.values()) for partition, some in ends.items() if len({*some.values()}) == 1}
 
     @cached_property
     def read_back(self) -> bool:
