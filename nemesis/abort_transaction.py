@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -33,7 +34,8 @@ class AbortTransaction:
     KIP-664 gives operators this for *hanging* transactions: open on a partition, while their coordinator knows of none there.
     Such a one is aborted safely, and no promise is weakened. `of = "open"` aborts what is under way all the same, as an operator
     may by mistake: then the transaction commits without those records. Whoever asks for it has to put
-    `operator_aborts = "open"` into the test's contract. Evidence: the producers' open transactions before and during.
+    `operator_aborts = "open"` into the test's contract. Evidence: the producers' open transactions before and during; `aborts`:
+    on which partition, and when the marker was asked for (CLOCK_MONOTONIC ns).
     """
 
     needs: ClassVar[tuple[type, ...]] = (ListingTransactions,)
@@ -59,6 +61,7 @@ class AbortTransaction:
             chosen = rng.choice(candidates)
             before = open_producers(cluster, chosen.partition)
             producer = _producer_of(chosen, before)
+        call = {"partition": chosen.partition, "began_ns": time.monotonic_ns()}
         problems = attempt_each(partial(cluster.admin().abort_on_partition, chosen.partition), [producer])
         during = open_producers(cluster, chosen.partition)
         effective = not problems and _offset_of(producer, during) != producer.first_offset
@@ -69,6 +72,7 @@ class AbortTransaction:
                 "before": {chosen.partition: [asdict(listed) for listed in before]},
                 "during": {chosen.partition: [asdict(listed) for listed in during]},
                 "aborted": asdict(producer),
+                "aborts": [call],
             },
             effective=effective,
             note="; ".join(problems) or ("" if effective else f"the transaction is still open on {chosen.partition}"),

@@ -15,6 +15,7 @@ from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import (
     COORDINATOR_CUT_OFF,
     HIDDEN_IN_PART,
+    OFFSET_IN_PART,
     UNLESS_GROUP,
     UNLESS_MEMBER,
     UNLESS_PRODUCER,
@@ -47,7 +48,7 @@ from fencepost.checkers.pipeline.chains import (
     unless_of_several_groups,
 )
 from fencepost.checkers.pipeline.offset_expiry import remembered_ns, unless_forgotten
-from fencepost.checkers.pipeline.operator_aborts import torn_offset_beyond
+from fencepost.checkers.pipeline.operator_aborts import regression_beyond, torn_offset_beyond
 from fencepost.checkers.selfcheck.pipeline_damages import LOSE_OFFSET, MOVE_BACK, TELL_EARLY, TELL_NOBODYS, TELL_OLD
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.wording import FindingText
@@ -219,10 +220,12 @@ def _explain_regression(finding: Finding, text: FindingText) -> str:
         UNLESS_PRODUCER,
         UNLESS_MEMBER,
         *cut_off("with the group's committed offsets, so that members read on from older ones"),
+        OFFSET_IN_PART,
         Rule(FORBIDDEN, "members read on from the group's offset, and who has lost the partition is fenced (KIP-447)"),
     ),
     evidence=Needs({SENDS, OUTCOMES, *ALL_READS}, ANYBODY),
     damages=(MOVE_BACK,),
+    beyond_aborts=regression_beyond,
     explain=_explain_regression,
     needs=f"{NO_PIPELINE}, or none after another in one partition",
 )

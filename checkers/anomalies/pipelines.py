@@ -17,6 +17,7 @@ from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import (
     COMPACTED,
     HIDDEN_IN_PART,
+    OFFSET_IN_PART,
     RETAINED,
     UNLESS_GROUP,
     UNLESS_PRODUCER,
@@ -41,7 +42,7 @@ from fencepost.checkers.pipeline.chains import (
     unless_of_several_groups,
 )
 from fencepost.checkers.pipeline.offset_expiry import MADE_AGAIN, again_soon
-from fencepost.checkers.pipeline.operator_aborts import unprocessed_beyond
+from fencepost.checkers.pipeline.operator_aborts import reprocessed_beyond, unprocessed_beyond
 from fencepost.checkers.selfcheck.application_damages import DROP_OUTPUT, REPEAT_OUTPUT
 from fencepost.checkers.selfcheck.pipeline_damages import LEAVE_OUT, PROCESS_TWICE
 from fencepost.checkers.views.run_view import RunView
@@ -79,6 +80,7 @@ def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
         UNLESS_PRODUCER,
         UNLESS_GROUP,
         *cut_off("with the group's committed offsets, so that members read on from older ones"),
+        OFFSET_IN_PART,
         Rule(ALLOWED, "the program promises its outputs at least once", {"application": "at-least-once"}),
         Rule(
             FORBIDDEN,
@@ -96,6 +98,7 @@ def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
     across=True,
     gather=places_of_records,
     brief=has_chains,
+    beyond_aborts=reprocessed_beyond,
     explain=_explain_reprocessed,
     needs=f"{NO_PIPELINE}, or no output of one is visible",
 )

@@ -7,7 +7,7 @@ counted; `/7` is the producer's id. The docstring is the definition of the anoma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from fencepost.checkers.anomalies.applications import NO_PROGRAM, NOT_DONE
 from fencepost.checkers.api import run_check
 from fencepost.checkers.contract.common_occasions import WORK
 from fencepost.checkers.contract.common_rules import (
-    ABORTED_IN_PART,
     COMPACTED,
+    LOGGED_IN_PART,
     RETAINED,
     UNLESS_PRODUCER,
     UNLESS_PROGRAM,
@@ -24,10 +24,11 @@ from fencepost.checkers.contract.common_rules import (
 )
 from fencepost.checkers.contract.needs import FINAL_COMMITTED, SENDS, SETTLING, Needs
 from fencepost.checkers.contract.rules import ALLOWED, FORBIDDEN, Rule
-from fencepost.checkers.model.findings import Finding, FindingRecord
+from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
 from fencepost.checkers.model.values import NONE
+from fencepost.checkers.pipeline.aborted_values import HiddenValues, differences_hidden
 from fencepost.checkers.pipeline.applications import Application, has_application, input_places
 from fencepost.checkers.pipeline.chains import rows_of
 from fencepost.checkers.pipeline.source_log import STRANGE, unread_logs
@@ -52,8 +53,7 @@ FOREIGN = "the stores have no keys of inputs that were read back, below offsets 
 # --------------------------------------------------------------------------------------------------
 def _explain_divergence(finding: Finding, text: FindingText) -> str:
     stores = text.run.shared(StateStores)
-    mine = finding.records("read")[0].op
-    copy = next(candidate for candidate in stores.copies if candidate.rows["op"].iloc[0] == mine)
+    copy = _copy_of(finding, stores)
     pairs = _differences(stores, copy)
     first = pairs.iloc[0]
     there = "nothing" if pd.isna(first["offset"]) else _worded(first["kind"], first["number"])
@@ -65,6 +65,18 @@ def _explain_divergence(finding: Finding, text: FindingText) -> str:
         f"The {copy.role} copy of {copy.node} differs from {where}: of {first['name']} it has {there}, and the last committed "
         f"record of the changelog {record}."
     )
+
+
+def _copy_of(finding: Finding, stores: StateStores) -> StoreCopy:
+    mine = finding.records("read")[0].op
+    return next(candidate for candidate in stores.copies if candidate.rows["op"].iloc[0] == mine)
+
+
+def _differences_beyond(findings: Sequence[Finding], run: RunView) -> list[bool]:
+    """True for each finding with a key of which the copy has no value that an aborted record of the changelog has."""
+    stores = run.shared(StateStores)
+    copies = [_copy_of(finding, stores) for finding in findings]
+    return [not differences_hidden(stores, copy.changelog, copy.position, _differences(stores, copy)) for copy in copies]
 
 
 def _worded(kind: str, number: float) -> str:
@@ -86,7 +98,7 @@ def _worded(kind: str, number: float) -> str:
         UNLESS_PRODUCER,
         UNLESS_PROGRAM,
         *cut_off("records of a changelog may be gone, and what a store has of them not"),
-        ABORTED_IN_PART,
+        LOGGED_IN_PART,
         Rule(
             FORBIDDEN,
             "a state store has what its changelog makes of it: aborted writes are wiped, and it is restored from there (KIP-129)",
@@ -97,6 +109,7 @@ def _worded(kind: str, number: float) -> str:
     evidence=Needs({SETTLING}, "not all copies of the stores, and not all changelogs, are known"),
     damages=(ALTER_STORE,),
     across=True,
+    beyond_aborts=_differences_beyond,
     explain=_explain_divergence,
     needs=f"{NO_PROGRAM}, or {NO_STORE}",
 )
@@ -163,13 +176,19 @@ def _divergence_rows(cause: int, copy: StoreCopy, pairs: pd.DataFrame) -> Iterat
 def _explain_wrong(finding: Finding, text: FindingText) -> str:
     judged = text.run.shared(WrongState)
     read, last = finding.records("read"), [*finding.records("sent"), *finding.records("missing")]
-    row = judged.at(read[0]) if read else judged.of_input(last[0])
+    row = judged.of(finding).iloc[0]
     inputs = "no visible input has this key" if not last else _inputs_worded(row, last[0].place)
     if not read:
         return f"The changelog {row['topic']} has nothing of the key {row['name']}, but {inputs}."
     verb = "is" if row["kind"] == REMOVED else "has"
     value = f"{verb} {_worded(row['kind'], row['number'])}"
     return f"The last committed record of the key {row['name']} in the changelog, {read[0].place}, {value}, but {inputs}."
+
+
+def _values_beyond(findings: Sequence[Finding], run: RunView) -> list[bool]:
+    """True for each finding of a value that nothing hidden in the logs explains."""
+    judged, hidden = run.shared(WrongState), run.shared(HiddenValues)
+    return [not all(hidden.explain(row) for _, row in judged.of(finding).iterrows()) for finding in findings]
 
 
 def _inputs_worded(row: pd.Series, place: str) -> str:
@@ -187,7 +206,7 @@ def _inputs_worded(row: pd.Series, place: str) -> str:
         COMPACTED,
         RETAINED,
         *cut_off("inputs may be gone, and what the program's state has of them not"),
-        ABORTED_IN_PART,
+        LOGGED_IN_PART,
         Rule(
             FORBIDDEN,
             "what a program keeps of an input is committed with its offset or not at all (KIP-129)",
@@ -203,6 +222,7 @@ def _inputs_worded(row: pd.Series, place: str) -> str:
     ),
     damages=(COUNT_IN_CHANGELOG,),
     across=True,
+    beyond_aborts=_values_beyond,
     gather=input_places,
     brief=has_application,
     explain=_explain_wrong,
@@ -301,14 +321,13 @@ class WrongState:
         known = self.program.committed if self.program.outputs.declared["group"] else self._inputs["partition"]
         return self.program.read_back(set(known) - self.program.written)
 
-    def at(self, row: FindingRecord) -> pd.Series:
-        """The key whose last record in a changelog is at a place."""
-        return self.table[(self.table["partition"] == row.partition) & (self.table["offset"] == row.offset)].iloc[0]
-
-    def of_input(self, row: FindingRecord) -> pd.Series:
-        """The key whose last input is at a place, and of which a changelog has nothing."""
-        mine = (self.table["home"] == row.partition) & (self.table["input"] == row.offset) & (self.table["offset"] == NONE)
-        return self.table[mine].iloc[0]
+    def of(self, finding: Finding) -> pd.DataFrame:
+        """The key that a finding is about: in its changelog, or in all that have nothing of it."""
+        (row, *_), here = finding.records("read") or finding.records("missing"), ("home", "input")
+        if finding.records("read"):
+            here = ("partition", "offset")
+        absent = (self.table["offset"] == NONE) == (here[0] == "home")
+        return self.table[(self.table[here[0]] == row.partition) & (self.table[here[1]] == row.offset) & absent]
 
 
 def _topic(partition: str) -> str:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fencepost.checkers.contract.rules import ALLOWED, COMMITTED_READS, DELETIONS, INAPPLICABLE, READS, UNCOMMITTED_READS, Rule
+from fencepost.checkers.contract.rules import (
+    ALLOWED,
+    COMMITTED_READS,
+    DELETIONS,
+    INAPPLICABLE,
+    LEADERS_LOGS,
+    MEMBERS_ANSWERS,
+    READS,
+    UNCOMMITTED_READS,
+    Rule,
+)
 
 COMPACTED = Rule(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
 """Rule: not judged on topics with compaction."""
@@ -118,6 +128,18 @@ HIDDEN_IN_PART = replace(
     unless=UNCOMMITTED_READS,
 )
 """Rule: the same, of records that are missing at read_committed alone."""
+LOGGED_IN_PART = replace(
+    ABORTED_IN_PART,
+    reason=f"{ABORTED_IN_PART.reason}: the values stay in the changelog, as aborted ones",
+    unless=LEADERS_LOGS,
+)
+"""Rule: the same, of values of a program's state that differ from those in force."""
+OFFSET_IN_PART = replace(
+    ABORTED_IN_PART,
+    reason=f"{ABORTED_IN_PART.reason}, nor members but by the group's offset: on its partition he takes that back",
+    unless=MEMBERS_ANSWERS,
+)
+"""Rule: the same, of members that read on from an offset of before, as the group had told them."""
 PASSED_IN_PART = replace(ABORTED_IN_PART, unless=COMMITTED_READS)
 """Rule: the same, of records that no read_committed reader got: what is aborted nobody gets, and what is not everybody does."""
 DECISIONS_CUT_OFF, DECISIONS_ABORTED_IN_PART = _coordinator_cut_off(), _aborted_in_part()  # behind `UNLESS_DECIDED`

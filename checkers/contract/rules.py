@@ -22,6 +22,8 @@ INAPPLICABLE = "inapplicable"
 READS, FINAL_READS = "reads", "final reads"  # evidence that a setting leaves intact (`Rule.unless`)
 COMMITTED_READS = "read_committed reads"  # findings with a missing record that they returned to others
 UNCOMMITTED_READS = "read_uncommitted final reads"  # findings with a record that the log does not hold at all
+LEADERS_LOGS = "leaders' logs"  # findings with a value that no aborted record of the log explains
+MEMBERS_ANSWERS = "answers to members"  # findings of members that were told no lower offset of their group
 DELETIONS = "deletions"  # findings that no deletion of a topic explains
 SENTENCE = "sentences of its source"  # findings about which these leave no doubt (`Check.undoubted`)
 
@@ -34,9 +36,9 @@ class Rule:
     reason: why, in words, with the KIP.
     when: conditions on the contract; none: always.
     essential: every run under this rule must have exercised it, or the run's verdict is unknown.
-    unless: evidence that the setting leaves intact (READS, FINAL_READS, COMMITTED_READS, UNCOMMITTED_READS, DELETIONS, SENTENCE):
-        findings that it shows by itself (`Check.shown_by`, `Check.undoubted`) are not allowed by this row, and the next row
-        without such a condition decides about them.
+    unless: evidence that the setting leaves intact (READS, FINAL_READS, COMMITTED_READS, UNCOMMITTED_READS, LEADERS_LOGS,
+        MEMBERS_ANSWERS, DELETIONS, SENTENCE): findings that it shows by itself (`Check.shown_by`, `Check.beyond_aborts`,
+        `Check.undoubted`) are not allowed by this row, and the next row without such a condition decides about them.
     """
 
     judged: str

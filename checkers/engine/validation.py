@@ -17,6 +17,8 @@ from fencepost.checkers.contract.rules import (
     FINAL_READS,
     FORBIDDEN,
     INAPPLICABLE,
+    LEADERS_LOGS,
+    MEMBERS_ANSWERS,
     READS,
     SENTENCE,
     UNCOMMITTED_READS,
@@ -29,7 +31,7 @@ from fencepost.harness.api.evidence import Evidence
 from fencepost.harness.api.occasions import OCCASIONS, Occasion
 
 JUDGED = (FORBIDDEN, ALLOWED, INAPPLICABLE)
-UNLESS = (READS, FINAL_READS, COMMITTED_READS, UNCOMMITTED_READS, DELETIONS, SENTENCE)
+UNLESS = (READS, FINAL_READS, COMMITTED_READS, UNCOMMITTED_READS, LEADERS_LOGS, MEMBERS_ANSWERS, DELETIONS, SENTENCE)
 SCOPES = {"partition": "log", "run": "run"}
 STEPS = {
     "sift": "(rows, run)",
@@ -111,6 +113,8 @@ def _of_rule(rule: Rule, check: Check[Any]) -> Iterator[str]:
         yield f'unless="{rule.unless}" is none of {", ".join(UNLESS)}'
     if rule.unless in (READS, FINAL_READS) and check.shown_by is None:
         yield f'unless="{rule.unless}" asks shown_by, which the check lacks'
+    if rule.unless in (LEADERS_LOGS, MEMBERS_ANSWERS) and check.beyond_aborts is None:
+        yield f'unless="{rule.unless}" asks beyond_aborts, which the check lacks'
     if rule.unless == SENTENCE and check.undoubted is None:
         yield f'unless="{rule.unless}" asks undoubted, which the check lacks'
     for key, value in rule.when.items():

@@ -7,13 +7,14 @@ where read_uncommitted gets them: what the complete read_uncommitted final read 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
-from fencepost.checkers.model.values import ABORTED, NONE
+from fencepost.checkers.model.values import ABORTED, FOREVER, NONE
 from fencepost.checkers.pipeline.applications import Application, has_application, stage_that_reads
 from fencepost.checkers.pipeline.chains import Pipeline
 from fencepost.checkers.views.run_view import RunView
@@ -67,6 +68,43 @@ def torn_offset_beyond(findings: Sequence[Finding], run: RunView) -> list[bool]:
     return [bool(some) and not finding.records("missing") for some, finding in zip(beyond, findings, strict=True)]
 
 
+def reprocessed_beyond(findings: Sequence[Finding], run: RunView) -> list[bool]:
+    """True for each finding of `reprocessed`, unless the offset of each transaction before the last may have been taken back on
+    the group's own partition; of a program, unless a fault aborted any there, or nobody knows.
+    """
+    if has_application(run):
+        return [run.offset_aborts is not None and not run.offset_aborts] * len(findings)
+    shown = run.shared(Pipeline).records
+    makers = shown[shown["visible"]].drop_duplicates(["op", "v"]).sort_values("op").groupby("v")["op"].agg(list)
+    inputs = [finding.records("read") for finding in findings]
+    return [
+        not all(_taken_back(run, row.partition, row.offset + 1, *pair) for row in rows for pair in pairwise(makers[row.v]))
+        for rows in inputs
+    ]
+
+
+def regression_beyond(findings: Sequence[Finding], run: RunView) -> list[bool]:
+    """True for each finding of `offset-regression`, unless the earlier transaction's offset may have been taken back there."""
+    pairs = [(finding.records("read")[0], finding.records("sent")[0]) for finding in findings]
+    return [not _taken_back(run, earlier.partition, earlier.offset, earlier.op, later.op) for earlier, later in pairs]
+
+
+def _taken_back(run: RunView, partition: str, offset: int, earlier: int, later: int) -> bool:
+    """True if an operator may have aborted the offset that an earlier operation committed, before a later one went on.
+
+    A fault did while that was under way, or nobody knows what faults did; or the later one's process was told a lower offset, or
+    none, after the earlier one had ended.
+    """
+    overview = run.overview
+    at = overview.at(np.array([earlier, later]))
+    began, (ended, until) = overview.time[at[0]], np.where(overview.end[at] == NONE, FOREVER, overview.end[at])
+    if run.offset_aborts is None or any(began <= when <= ended for when in run.offset_aborts):
+        return True
+    looks = run.shared(Pipeline).looks
+    told = (looks["partition"] == partition) & (looks["offset"] < offset) & (looks["began"] >= ended) & (looks["ended"] <= until)
+    return bool((told & (overview.process[overview.at(looks["op"].to_numpy())] == overview.process[at[1]])).any())
+
+
 # --------------------------------------------------------------------------------------------------
 # Programs
 # --------------------------------------------------------------------------------------------------
@@ -99,13 +137,23 @@ def torn_state_beyond(findings: Sequence[Finding], run: RunView) -> list[bool]:
     says a count in between. That it has lost some is what an abort on its changelog explains.
     """
     program = run.shared(Application)
-    if not program.written <= _witnessed(run):
+    outputs = outputs_in_log(run, program)
+    if outputs is None:
         return [False] * len(findings)
-    outputs = run.shared(_all_outputs)
-    outputs = outputs[outputs["v"] != NONE].assign(key=lambda rows: _keys(program, rows["v"].to_numpy()))
     counts = pd.MultiIndex.from_frame(outputs[["partition", "offset"]]).map(program.count_at.get)
     by_key = outputs.assign(count=counts).groupby("key")["count"].agg(set)
     return [_counts_gone(finding, program, by_key) for finding in findings]
+
+
+def outputs_in_log(run: RunView, program: Application) -> pd.DataFrame | None:
+    """The outputs of a program in its log, hidden ones too, each once: `partition`, `offset`, `v`, and `key`, the writer of its
+    input and the number of its key. None where the log was not read at read_uncommitted as a whole.
+    """
+    if not program.written <= _witnessed(run):
+        return None
+    outputs = run.shared(_all_outputs)
+    outputs = outputs[outputs["partition"].isin(program.written) & (outputs["v"] != NONE)]
+    return outputs.assign(key=_keys(program, outputs["v"].to_numpy()))
 
 
 def _keys(program: Application, v: np.ndarray) -> list[tuple[int, int]]:

@@ -48,7 +48,7 @@ class StoreCopy:
 
     @property
     def keys(self) -> pd.DataFrame:
-        return self.rows[self.rows["kind"].isin(VALUES)]
+        return self.rows[self.rows["kind"].isin(VALUES) & (self.rows["kind"] != REMOVED)]  # it has no key whose value is null
 
 
 def has_stores(run: RunView) -> bool:
@@ -85,9 +85,13 @@ class StateStores:
             return "the changelog of a copy was not read, or is empty"
         if log["kind"].str.endswith(" batch").any():
             return "a changelog is compressed in a way that is not read here"
-        if log["offset"].min() != 0 or log["offset"].max() + 1 != len(log):
+        if not self.whole(log):
             return "a changelog has lost records by compaction or retention"
         return "" if copy.position <= len(log) else "a copy has a later position than its changelog"
+
+    def whole(self, log: pd.DataFrame) -> bool:
+        """True if a changelog has every offset from 0 on: what it lacks was never there."""
+        return bool(len(log) and log["offset"].min() == 0 and log["offset"].max() + 1 == len(log))
 
     def values(self, log: pd.DataFrame) -> pd.DataFrame:
         """The last committed record of each key of a changelog, tombstones too, by key; without keys that are undecided."""

@@ -6,7 +6,8 @@ come after healing, when no log is cut off any more. So two records at one offse
 these reads.
 
 Where an operator aborts transactions in part, their records stay in the log. So a record that the read_uncommitted final reads
-lack, too, was lost all the same, and one that a read_committed reader got was never aborted.
+lack, too, was lost all the same, and one that a read_committed reader got was never aborted. Of a program's changelogs the
+leaders' logs are read, aborted records too.
 
 Where a topic was deleted, records and offsets that surely lie in its last incarnation still bind.
 """
@@ -21,7 +22,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fencepost.checkers.api import Check
-from fencepost.checkers.contract.rules import COMMITTED_READS, DELETIONS, FINAL_READS, SENTENCE, UNCOMMITTED_READS
+from fencepost.checkers.contract.rules import (
+    COMMITTED_READS,
+    DELETIONS,
+    FINAL_READS,
+    LEADERS_LOGS,
+    MEMBERS_ANSWERS,
+    SENTENCE,
+    UNCOMMITTED_READS,
+)
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
@@ -40,7 +49,7 @@ def shown(check: Check[Any], findings: Sequence[Finding], evidence: str, run: Ru
         return [not deletions.explains(check.name, finding.rows) for finding in findings]
     if evidence == SENTENCE and check.undoubted is not None:
         return [check.undoubted(finding, run) for finding in findings]
-    if evidence == UNCOMMITTED_READS:
+    if evidence in (UNCOMMITTED_READS, LEADERS_LOGS, MEMBERS_ANSWERS):
         return check.beyond_aborts(findings, run) if check.beyond_aborts and findings else _gone(findings, run)
     if evidence == COMMITTED_READS:
         return _got_by_others(findings, run)

@@ -80,6 +80,7 @@ def view_of(
         clocks=clocks_ahead(receipts, jumps) if faults_known else None,
         clock_error_s=clock_error_s(receipts, jumps) if faults_known else None,
         deletions=deletions,
+        offset_aborts=None if faults_unknown(run) else _offset_aborts(receipts),
         faults=None if faults_unknown(run) or disturbances else _spans(receipts),
         fencing_s=_fencing_s(run.plan),
         recovery=run.plan.get("recovery"),
@@ -222,8 +223,14 @@ def _deletions(run: Run, receipts: Receipts) -> list[Deletion] | None:
 
 def _fencings(receipts: Receipts) -> list[Fencing]:
     """Fencings by operators, by the evidence of faults (docs/history.md); what is no such evidence is left out."""
-    calls = [call for receipt in receipts for call in _calls_of(receipt)]
+    calls = [call for receipt in receipts for call in _calls_of(receipt, "fencings", "transactional_id")]
     return [Fencing(str(call["transactional_id"]), call["began_ns"], _ended(call)) for call in calls]
+
+
+def _offset_aborts(receipts: Receipts) -> list[int]:
+    """When faults asked to abort transactions on partitions of Kafka's offsets topic (ns)."""
+    calls = [call for receipt in receipts for call in _calls_of(receipt, "aborts", "partition")]
+    return [call["began_ns"] for call in calls if str(call["partition"]).startswith("__consumer_offsets-")]
 
 
 def _ended(call: Mapping[str, Any]) -> int | None:
@@ -232,11 +239,12 @@ def _ended(call: Mapping[str, Any]) -> int | None:
     return ended if ended is not None and ended >= call["began_ns"] else None
 
 
-def _calls_of(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _calls_of(receipt: Mapping[str, Any], name: str, subject: str) -> list[Mapping[str, Any]]:
+    """The calls under a name of a receipt's evidence that say their subject and when they began."""
     evidence = receipt.get("evidence")
-    fencings = evidence.get("fencings") if isinstance(evidence, Mapping) else None
-    calls = [call for call in fencings if isinstance(call, Mapping)] if isinstance(fencings, list) else []
-    return [call for call in calls if whole_number(call.get("began_ns")) is not None and "transactional_id" in call]
+    listed = evidence.get(name) if isinstance(evidence, Mapping) else None
+    calls = [call for call in listed if isinstance(call, Mapping)] if isinstance(listed, list) else []
+    return [call for call in calls if whole_number(call.get("began_ns")) is not None and subject in call]
 
 
 def _present(

@@ -25,7 +25,9 @@ conditions hold under the run's contract decides. A condition names a key of the
 * *(unless reads show it)*, *(unless final reads show it)*: where what readers got, or the final reads, shows a finding by
   itself, the next rule without such words decides about it; likewise for deletions of topics.
   *(unless read_uncommitted final reads show it)*: where a record is missing there, too. *(unless read_committed reads show it)*:
-  where such a reader got the record that is missing.
+  where such a reader got the record that is missing. *(unless leaders' logs show it)*: where no aborted record in the log of a
+  changelog explains the value. *(unless answers to members show it)*: where no fault took an
+  offset of the group back, and the member was told no lower one.
 * *Occasions*: a property that held while none of these occurred is *held without occasion* ([occasions.md](occasions.md)).
 * *Evidence*: the parts of a run's record without which *held* becomes *unknown*, and those without which a finding is not
   believed. Their names are in the table below.

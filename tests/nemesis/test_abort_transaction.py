@@ -32,6 +32,7 @@ def test_a_hanging_transaction_is_aborted_and_one_that_its_coordinator_knows_is_
     fault, receipt = inject(cluster)
     assert receipt.effective
     assert receipt.evidence["aborted"]["producer_id"] == 7
+    assert [call["partition"] for call in receipt.evidence["aborts"]] == list(receipt.evidence["during"])
     assert (open_on(cluster, "t-0"), open_on(cluster, "t-1")) == ([known.producer_id], [known.producer_id])
     assert receipt.targets == (cluster.leader("t", 0),)
     healed = fault.heal(cluster, receipt)

@@ -171,7 +171,7 @@ def store_divergences(h: ApplicationHistory) -> Matches:
             [record for record in log if record["offset"] < rows[0]["number"] or not record["name"]], rows[0]["number"]
         )
         there = {record["name"]: record for record in last.values() if record["kind"] != "removed"}
-        mine = {entry["name"]: entry for entry in rows[1:]}
+        mine = {entry["name"]: entry for entry in rows[1:] if entry["kind"] != "removed"}
         for name in {*there, *mine} - unknown:
             pair = [entry for entry in (mine.get(name), there.get(name)) if entry]
             states = [(entry["kind"], entry["number"]) for entry in pair]

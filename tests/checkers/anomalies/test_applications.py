@@ -247,6 +247,19 @@ def test_a_key_that_was_removed_although_it_has_inputs_is_a_wrong_state(judged):
     )
 
 
+@pytest.mark.parametrize(("removed", "diverges"), [(True, False), (False, True)])
+def test_a_copy_that_lists_a_key_without_a_value_does_not_have_it(judged, removed, diverges):
+    """Where the changelog ends in a tombstone of it, that is as it should be; where it ends in a value, the copy lacks it."""
+    h = store(program([(0, 5), (1, 6), (3, 7)]), [(0, 3)], (2 if removed else 1, 3))
+    ops = {op["f"]: op for op in h.ops if op["f"] in ("read-log", "read-store")}
+    if removed:
+        ops["read-log"]["entries"].append(logged_row(1, "removed", KEY, -1, -1))
+    ops["read-store"]["entries"][1] |= {"kind": "removed", "number": -1}
+    document = judged(h, CONTRACT)
+    assert ("store-divergence" in violated(document)) == diverges
+    assert bool(TWINS["store-divergence"](ApplicationHistory(h.ops))) == diverges
+
+
 def test_a_program_that_promises_at_least_once_may_have_a_wrong_state(judged):
     assert violated(judged_store(judged, [(0, 4)], (1, 4), contract={"application": "at-least-once"})) == []
 

@@ -137,8 +137,12 @@ def test_rules_evidence_and_promise_of_a_plug_in_are_sound():
         ({"rules": (Rule(ALLOWED, ""),)}, "rule 1: it has no reason"),
         (
             {"rules": (Rule(ALLOWED, "why", unless="luck"),)},
-            'rule 1: unless="luck" is none of reads, final reads, read_committed reads, read_uncommitted final reads, deletions, '
-            "sentences of its source",
+            'rule 1: unless="luck" is none of reads, final reads, read_committed reads, read_uncommitted final reads, '
+            "leaders' logs, answers to members, deletions, sentences of its source",
+        ),
+        (
+            {"rules": (Rule(ALLOWED, "why", unless="leaders' logs"),)},
+            'rule 1: unless="leaders\' logs" asks beyond_aborts, which the check lacks',
         ),
         ({"rules": (Rule(ALLOWED, "why", unless="reads"),)}, 'rule 1: unless="reads" asks shown_by, which the check lacks'),
         ({"rules": [Rule(ALLOWED, "why")]}, "rules must be a tuple of Rule(FORBIDDEN, why, conditions)"),

@@ -13,6 +13,8 @@ from fencepost.checkers.contract.rules import (
     DELETIONS,
     FORBIDDEN,
     INAPPLICABLE,
+    LEADERS_LOGS,
+    MEMBERS_ANSWERS,
     SENTENCE,
     UNCOMMITTED_READS,
     full_contract,
@@ -83,11 +85,11 @@ TABLE = [
     (ELIGIBLE, TRANSACTIONS, set()),
     (OPERATOR, PLAIN, set()),
     (OPERATOR, TRANSACTIONS, ABORTED),
-    (OPERATOR, MEMBERS, ABORTED | {"unprocessed", "torn-offset"}),
+    (OPERATOR, MEMBERS, ABORTED | {"unprocessed", "torn-offset", "reprocessed", "offset-regression"}),
     (
         OPERATOR,
         PROGRAM,
-        ABORTED | {"unprocessed", "torn-state", "store-divergence", "wrong-state"},
+        ABORTED | {"unprocessed", "reprocessed", "torn-state", "store-divergence", "wrong-state"},
     ),
     ({"retention": "1000"}, PLAIN, ABSENCE),
     (
@@ -136,12 +138,14 @@ def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(sett
         (
             OPERATOR,
             MEMBERS,
-            {"lost-write", "torn-transaction", "false-ack", "poll-skip", "int-poll-skip", "unprocessed", "torn-offset"},
+            {"lost-write", "torn-transaction", "false-ack", "poll-skip", "int-poll-skip", "unprocessed", "torn-offset"}
+            | {"reprocessed", "offset-regression"},
         ),
         (
             OPERATOR,
             PROGRAM,
-            {"lost-write", "torn-transaction", "false-ack", "poll-skip", "int-poll-skip", "unprocessed", "torn-state"},
+            {"lost-write", "torn-transaction", "false-ack", "poll-skip", "int-poll-skip", "unprocessed", "torn-state"}
+            | {"store-divergence", "wrong-state", "reprocessed"},
         ),
         ({**OPERATOR, **UNCLEAN}, TRANSACTIONS, {"inconsistent-offset", "duplicate", "order-inversion"}),
     ],
@@ -155,7 +159,11 @@ def test_evidence_that_a_setting_leaves_intact_stands_against_its_permission(set
 
 def test_every_condition_on_evidence_is_one_that_can_be_looked_for():
     rules = [(name, rule.unless) for name, check in INSTALLED.items() for rule in check.rules]
-    bound = {name for name, unless in rules if unless not in ("", COMMITTED_READS, UNCOMMITTED_READS, DELETIONS, SENTENCE)}
+    bound = {
+        name
+        for name, unless in rules
+        if unless not in ("", COMMITTED_READS, UNCOMMITTED_READS, LEADERS_LOGS, MEMBERS_ANSWERS, DELETIONS, SENTENCE)
+    }
     assert bound == {name for name, check in INSTALLED.items() if check.shown_by}
     assert {name for name, unless in rules if unless == SENTENCE} == {
         name for name, check in INSTALLED.items() if check.undoubted
