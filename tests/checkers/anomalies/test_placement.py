@@ -30,6 +30,16 @@ def test_a_record_with_broken_content_is_a_phantom_that_says_why(judged):
     assert "checksum differs" in finding(document, "phantom")["sentence"]
 
 
+def test_a_tombstone_of_nobody_is_a_phantom_that_begins_with_nothing(judged):
+    h = History()
+    h.txn(0, {"t-0": 5})
+    why = "it has no value, or an empty one"
+    h.poll(1, {"t-0": [5, (7, -1)]}, strange=[{"partition": "t-0", "offset": 7, "why": why, "raw": ""}])
+    h.final({"t-0": [5]})
+    sentence = finding(judged(h), "phantom")["sentence"]
+    assert sentence.endswith(f"that nobody in this run sent: {why}.")
+
+
 def test_a_record_of_a_transaction_without_completion_is_no_phantom(judged):
     """The worker was killed; what it planned to send is in the history, so whoever reads it reads something known."""
     h = History()

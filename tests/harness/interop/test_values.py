@@ -76,3 +76,42 @@ def test_a_key_is_a_partition_by_its_text(tmp_path):
     assert judged(tmp_path, sent, [(5, 0, 1), ("5", 2, 2), ("", 0, 1)]) == ("valid", [])
     assert judged(tmp_path, sent, [(5, 2, 2), ("", 0, 1)]) == ("invalid", ["lost-write"])
     assert judged(tmp_path, [(5, 1), ("5", 1)], [(5, 0, 1), (5, 2, 1)]) == ("unknown", [])
+
+
+# --------------------------------------------------------------------------------------------------
+# Tombstones
+# --------------------------------------------------------------------------------------------------
+SENT = [(5, 1), (5, 2), (6, 3)]
+GOT = [("5", 0, 1), ("5", 2, 2), ("6", 0, 3)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "polled"),
+    [
+        ([*SENT, (6, None)], [*GOT, ("6", 2, None)]),
+        ([*SENT, (6, None)], GOT),
+        (SENT, [*GOT, ("6", 2, None)]),
+        (SENT, [GOT[0], ("5", 1, None), *GOT[1:]]),
+        ([*SENT, (5, None), (5, None)], [*GOT, ("5", 4, None), ("5", 6, None)]),
+        (SENT, [("5", 0, None), *GOT[1:]]),  # of one key at two offsets, or two at one: nobody can tell tombstones apart
+        (SENT, [*GOT, ("5", 2, None)]),
+    ],
+)
+def test_a_tombstone_has_no_name_and_accuses_nobody(tmp_path, sent, polled):
+    assert judged(tmp_path, sent, polled) == ("unknown", [])
+
+
+def test_what_others_show_beside_a_tombstone_is_found(tmp_path):
+    operations = [
+        ({"process": 0, "f": "txn"}, [["send", 5, 1]], [["send", 5, [0, 1]]]),
+        ({"process": 0, "f": "txn"}, [["send", 6, None]], [["send", 6, [0, None]]]),
+        ({"process": 8, "f": "poll"}, [["poll"]], [["poll", {"5": [[0, 1], [1, 1]]}]]),
+    ]
+    lines = [
+        {**op, "type": type_, "value": value}
+        for op, planned, done in operations
+        for type_, value in (("invoke", planned), ("ok", done))
+    ]
+    text = "".join(json.dumps({**line, "index": at, "time": 10 * at}) + "\n" for at, line in enumerate(lines))
+    document = judge(open_run(adopted(text, tmp_path, "history.json").dir), here=True)
+    assert (document["verdict"], violated(document)) == ("invalid", ["duplicate"])
