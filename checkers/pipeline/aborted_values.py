@@ -12,7 +12,7 @@ from functools import cached_property
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.pipeline.applications import Application
-from fencepost.checkers.pipeline.operator_aborts import outputs_in_log
+from fencepost.checkers.pipeline.operator_aborts import aborted_inside, outputs_in_log
 from fencepost.checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, STRANGE
 from fencepost.checkers.pipeline.stores import COUNTED, LAST, REMOVED, VALUES, StateStores
 from fencepost.checkers.views.run_view import RunView
@@ -45,6 +45,8 @@ class HiddenValues:
 
     def explain(self, row: pd.Series) -> bool:
         """True if they may have made the value of a key wrong. row: of `WrongState.table`."""
+        if self.run.shared(aborted_inside):
+            return True
         logs = {name: log for name, log in self.stores.logs.items() if name.rpartition("-")[0] == row["topic"]}
         if not all(self.stores.whole(log) for log in logs.values()):
             return True  # compaction removes aborted records first

@@ -15,11 +15,31 @@ import pyarrow as pa
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import ABORTED, FOREVER, NONE
-from fencepost.checkers.pipeline.applications import Application, has_application, stage_that_reads
+from fencepost.checkers.pipeline.applications import Application, has_application, stage_that_reads, stages_of
 from fencepost.checkers.pipeline.chains import Pipeline
+from fencepost.checkers.pipeline.stores import StateStores, has_stores
 from fencepost.checkers.views.run_view import RunView
 from fencepost.harness.api import Isolation, record_ids
 from fencepost.harness.api.evidence import Evidence
+
+OFFSETS = "__consumer_offsets-"  # how the names of its partitions begin
+
+
+def _aborted_offsets(run: RunView) -> list[int] | None:
+    """When faults aborted transactions on partitions of Kafka's offsets topic (ns); None: nobody knows."""
+    if run.operator_aborts is None:
+        return None
+    return [when for partition, when in run.operator_aborts if partition.startswith(OFFSETS)]
+
+
+def aborted_inside(run: RunView) -> bool:
+    """True if a fault aborted a transaction on a partition of a program's own that nobody else reads (a repartition topic): of
+    what it loses there it makes nothing.
+    """
+    known = set(run.shared(StateStores).logs) if has_stores(run) else set()
+    for program in stages_of(run):
+        known |= {*program.written, *program.inputs["partition"], *program.outputs.declared.get("inputs", ())}
+    return any(name not in known and not name.startswith(OFFSETS) for name, _ in run.operator_aborts or ())
 
 
 def _witnessed(run: RunView) -> set[str]:
@@ -73,7 +93,7 @@ def reprocessed_beyond(findings: Sequence[Finding], run: RunView) -> list[bool]:
     the group's own partition; of a program, unless a fault aborted any there, or nobody knows.
     """
     if has_application(run):
-        return [run.offset_aborts is not None and not run.offset_aborts] * len(findings)
+        return [_aborted_offsets(run) == []] * len(findings)
     shown = run.shared(Pipeline).records
     makers = shown[shown["visible"]].drop_duplicates(["op", "v"]).sort_values("op").groupby("v")["op"].agg(list)
     inputs = [finding.records("read") for finding in findings]
@@ -98,7 +118,8 @@ def _taken_back(run: RunView, partition: str, offset: int, earlier: int, later: 
     overview = run.overview
     at = overview.at(np.array([earlier, later]))
     began, (ended, until) = overview.time[at[0]], np.where(overview.end[at] == NONE, FOREVER, overview.end[at])
-    if run.offset_aborts is None or any(began <= when <= ended for when in run.offset_aborts):
+    aborts = _aborted_offsets(run)
+    if aborts is None or any(began <= when <= ended for when in aborts):
         return True
     looks = run.shared(Pipeline).looks
     told = (looks["partition"] == partition) & (looks["offset"] < offset) & (looks["began"] >= ended) & (looks["ended"] <= until)
@@ -123,6 +144,8 @@ def _outputs_gone(finding: Finding, run: RunView) -> bool:
     """True if the log has fewer outputs than are demanded of an input. A store is no log, in which an operator hides anything."""
     inputs = finding.records("missing")
     program = stage_that_reads(run, inputs[0].partition)
+    if run.shared(aborted_inside):
+        return False
     if program.store:
         return True
     if not program.written <= _witnessed(run):
@@ -138,7 +161,7 @@ def torn_state_beyond(findings: Sequence[Finding], run: RunView) -> list[bool]:
     """
     program = run.shared(Application)
     outputs = outputs_in_log(run, program)
-    if outputs is None:
+    if outputs is None or run.shared(aborted_inside):
         return [False] * len(findings)
     counts = pd.MultiIndex.from_frame(outputs[["partition", "offset"]]).map(program.count_at.get)
     by_key = outputs.assign(count=counts).groupby("key")["count"].agg(set)

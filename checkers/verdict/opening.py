@@ -80,7 +80,7 @@ def view_of(
         clocks=clocks_ahead(receipts, jumps) if faults_known else None,
         clock_error_s=clock_error_s(receipts, jumps) if faults_known else None,
         deletions=deletions,
-        offset_aborts=None if faults_unknown(run) else _offset_aborts(receipts),
+        operator_aborts=None if faults_unknown(run) else _operator_aborts(receipts),
         faults=None if faults_unknown(run) or disturbances else _spans(receipts),
         fencing_s=_fencing_s(run.plan),
         recovery=run.plan.get("recovery"),
@@ -227,10 +227,10 @@ def _fencings(receipts: Receipts) -> list[Fencing]:
     return [Fencing(str(call["transactional_id"]), call["began_ns"], _ended(call)) for call in calls]
 
 
-def _offset_aborts(receipts: Receipts) -> list[int]:
-    """When faults asked to abort transactions on partitions of Kafka's offsets topic (ns)."""
+def _operator_aborts(receipts: Receipts) -> list[tuple[str, int]]:
+    """On which partitions, and when (ns), faults asked to abort transactions."""
     calls = [call for receipt in receipts for call in _calls_of(receipt, "aborts", "partition")]
-    return [call["began_ns"] for call in calls if str(call["partition"]).startswith("__consumer_offsets-")]
+    return [(str(call["partition"]), call["began_ns"]) for call in calls]
 
 
 def _ended(call: Mapping[str, Any]) -> int | None:

@@ -78,7 +78,7 @@ class RunView:
     clocks: those that faults had set ahead; None: nobody knows.
     clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows.
     deletions: the topics that faults deleted; None: nobody knows.
-    offset_aborts: when faults aborted transactions on partitions of Kafka's offsets topic (ns); None: nobody knows.
+    operator_aborts: on which partitions, and when (ns), faults aborted transactions; None: nobody knows.
     faults: from when to when each one was active (ns; until None: to the end); None: nobody knows, or something failed besides.
     strikes: the same with the nodes that each one names; None: nobody knows.
     recovery: the bounds within which clients have to succeed again after the last fault; None: nobody knows.
@@ -117,7 +117,7 @@ class RunView:
         state_partitions: int | None = None,
         topics: Collection[str] | None = None,
         fewest_logs: Mapping[str, int] | None = None,
-        offset_aborts: Sequence[int] | None = (),
+        operator_aborts: Sequence[tuple[str, int]] | None = (),
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
         self._session, self.here = session, here
@@ -125,7 +125,7 @@ class RunView:
         self.missing = frozenset(missing)
         self.stored, self.stored_checksum, self.transaction_timeout_s = stored, stored_checksum, transaction_timeout_s
         self.fencings, self.clocks, self.clock_error_s = fencings, clocks, clock_error_s
-        self.deletions, self.offset_aborts = deletions, offset_aborts
+        self.deletions, self.operator_aborts = deletions, operator_aborts
         self.wire, self.wire_checksum, self.ids_expire = wire, wire_checksum, ids_expire
         self.state_partitions = state_partitions
         self.faults, self.fencing_s, self.recovery = faults, fencing_s, recovery

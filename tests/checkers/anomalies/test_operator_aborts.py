@@ -9,6 +9,7 @@ from support.histories import History, violated, write_faults
 
 OPERATOR = {"operator_aborts": "open"}
 GROUPS = "__consumer_offsets-3"
+KEY, LOG = "in-0/0/0", "g-counts-changelog-0"
 PIPELINE = {"consumption": "recorded", **OPERATOR}
 PROGRAM = {"application": "exactly-once", **OPERATOR}
 
@@ -197,10 +198,21 @@ def test_outputs_that_nobody_read_at_read_uncommitted_may_be_in_the_log(judged):
     assert violated(judged(h, PROGRAM)) == []
 
 
+@pytest.mark.parametrize(
+    ("partition", "excused"), [("g-repartition-0", True), ("in-0", False), ("out-0", False), (LOG, False), (GROUPS, False)]
+)
+def test_what_an_abort_hides_on_a_topic_of_the_programs_own_it_makes_nothing_of(judged, tmp_path, partition, excused):
+    """An input's record in a repartition topic: neither its output nor its count in the state is to be had."""
+    outputs = [FIRST, (4, 7, 2)]
+    h = with_changelog(program(outputs, outputs), [keep(1), keep(2)])
+    write_faults(tmp_path, aborted_on(h, partition, 0))
+    document = judged(h, PROGRAM)
+    assert violated(document) == ([] if excused else ["unprocessed", "wrong-state"])
+
+
 # --------------------------------------------------------------------------------------------------
 # Stores and changelogs
 # --------------------------------------------------------------------------------------------------
-KEY, LOG = "in-0/0/0", "g-counts-changelog-0"
 UNSAID = dict.fromkeys(("timestamp", "producer_id", "producer_epoch", "transactional"))
 ALL = [FIRST, SECOND, THIRD]
 
