@@ -266,6 +266,7 @@ def offset_regression(run: RunView) -> CheckResult:
     if not result.count or run.contract["offset_commits"] != "unrecorded":
         return result
     by_members = _below(offsets, offsets, "sent", pipeline.looks, remembered_ns(run))
+    by_members = unless_of_several_groups(by_members, pipeline.chains)
     return by_members if by_members.count else _unless_unrecorded(run, result)
 
 

@@ -71,8 +71,8 @@ class Chains:
     uncommitted: partitions of which the group had no offset then.
     committed_at: the operation that looked, and when (ns).
     by_group: `committed` of each group by itself, by its name; empty where looks do not say whose they are.
-    groups: the groups of a pipeline that were looked at, where there are several: no operation says in which one its process is.
-    disputed: partitions of which looks at several groups tell different offsets, with the groups; no partition of `committed`.
+    groups: partitions of which looks at several groups tell, with the groups: no operation says in which one its process is.
+    disputed: those of them of which the groups have different offsets; no partition of `committed`.
     """
 
     records: pd.DataFrame
@@ -81,7 +81,7 @@ class Chains:
     uncommitted: Collection[str] = ()
     committed_at: tuple[int, int] = (NONE, NONE)
     by_group: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    groups: Sequence[str] = ()
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
     disputed: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
@@ -154,8 +154,9 @@ def _with_looks(chains: Chains, run: RunView) -> Chains:
             of_groups.setdefault(json.loads(row["detail"]).get("group"), {}).update(told)
             at = (row["index"], row["end"])
     by_group = {} if None in of_groups else {str(group): _known(of_group) for group, of_group in of_groups.items()}
-    several = len(of_groups) > 1 and run.contract["application"] == "none"
-    groups, disputed = (sorted(map(_named, of_groups)), _disputed(of_groups)) if several else ((), {})
+    told = {} if run.contract["application"] != "none" else _told_of_several(of_groups)
+    groups = {partition: sorted(some) for partition, some in told.items()}
+    disputed = {partition: groups[partition] for partition, some in told.items() if len({*some.values()}) > 1}
     offsets = {partition: offset for partition, offset in offsets.items() if partition not in disputed}
     uncommitted = [partition for partition, offset in offsets.items() if offset is None]
     return replace(
@@ -169,17 +170,13 @@ def _with_looks(chains: Chains, run: RunView) -> Chains:
     )
 
 
-def _named(group: str | None) -> str:
-    return str(group or "without a name")
-
-
-def _disputed(of_groups: Mapping[str | None, Mapping[str, int | None]]) -> dict[str, Sequence[str]]:
-    """Partitions of which several groups have different offsets, with the names of the groups."""
+def _told_of_several(of_groups: Mapping[str | None, Mapping[str, int | None]]) -> dict[str, dict[str, int | None]]:
+    """Partitions of which several groups were looked at: the offset of each group, by its name."""
     told: dict[str, dict[str, int | None]] = {}
     for group, offsets in of_groups.items():
         for partition, offset in offsets.items():
-            told.setdefault(partition, {})[_named(group)] = offset
-    return {partition: sorted(some) for partition, some in told.items() if len({*some.values()}) > 1}
+            told.setdefault(partition, {})[str(group or "without a name")] = offset
+    return {partition: some for partition, some in told.items() if len(some) > 1}
 
 
 def _known(offsets: Mapping[str, int | None]) -> dict[str, int]:
@@ -187,10 +184,16 @@ def _known(offsets: Mapping[str, int | None]) -> dict[str, int]:
 
 
 def unless_of_several_groups(result: CheckResult, chains: Chains) -> CheckResult:
-    """A result; unknown, where what two processes did need not be of one group: each processes everything once."""
+    """A result without what two processes did where they need not be of one group: each group processes everything once. Unknown
+    where that is all."""
     if not result.count or not chains.groups:
         return result
-    return CheckResult(result.compared, unknown=_SEVERAL.format(" and ".join(chains.groups)))
+    shared = np.isin(result.rows["partition"], list(chains.groups))
+    rest = ~np.isin(result.rows["cause"], result.rows["cause"][shared])
+    if rest.any():
+        return replace(result, rows={name: values[rest] for name, values in result.rows.items()})
+    groups = chains.groups.get(str(result.rows["partition"][shared][0]), ())
+    return CheckResult(result.compared, unknown=_SEVERAL.format(" and ".join(groups)))
 
 
 class Pipeline:

@@ -92,3 +92,10 @@ def test_each_of_two_groups_may_process_everything_once(judged, contract):
 
 def test_one_group_may_not(judged):
     assert violated(judged(two_services("a"), RECORDED)) == ["offset-regression", "reprocessed"]
+
+
+def test_what_lies_in_a_partition_of_one_group_is_found_beside_others(judged):
+    """A group of each service's own input is no doubt about the other's."""
+    h = two_services("a")
+    h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": "b", "offsets": {"in-1": 3}}))
+    assert {"offset-regression", "reprocessed"} <= set(violated(judged(h, RECORDED)))
