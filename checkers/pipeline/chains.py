@@ -154,9 +154,9 @@ def _with_looks(chains: Chains, run: RunView) -> Chains:
             of_groups.setdefault(json.loads(row["detail"]).get("group"), {}).update(told)
             at = (row["index"], row["end"])
     by_group = {} if None in of_groups else {str(group): _known(of_group) for group, of_group in of_groups.items()}
-    told = {} if run.contract["application"] != "none" else _told_of_several(of_groups)
-    groups = {partition: sorted(some) for partition, some in told.items()}
-    disputed = {partition: groups[partition] for partition, some in told.items() if len({*some.values()}) > 1}
+    several = {} if run.contract["application"] != "none" else _told_of_several(of_groups)
+    groups = {partition: sorted(some) for partition, some in several.items()}
+    disputed = {partition: groups[partition] for partition, some in several.items() if len({*some.values()}) > 1}
     offsets = {partition: offset for partition, offset in offsets.items() if partition not in disputed}
     uncommitted = [partition for partition, offset in offsets.items() if offset is None]
     return replace(
