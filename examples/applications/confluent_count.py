@@ -33,7 +33,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, loop.stop)
     make_changelog()
     consumer = Consumer({**loop.CONNECTION, **loop.CONSUMER})
-    consumer.subscribe([loop.INPUT], on_revoke=rebalanced, on_lost=rebalanced)
+    consumer.subscribe([loop.INPUT], on_assign=loop.assigned, on_revoke=rebalanced, on_lost=rebalanced)
     producer = loop.new_producer()
     while loop.running:
         before = loop.rebalances

@@ -4,7 +4,8 @@ fencepost run -w application --set 'command={python} {examples}/applications/con
 
 Outputs and the group's offsets are committed in one transaction, with the consumer's group metadata, so that an instance that has
 lost its partitions is fenced. After an abort the instance seeks back to what it had read. After a fatal error it makes another
-producer, which fences the one before.
+producer, which fences the one before. Where to begin in a partition that it is assigned it asks itself, for librdkafka may begin
+at `auto.offset.reset` when it had to wait for the answer (docs/discoveries.md).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 ENV = os.environ
 CONNECTION = {"bootstrap.servers": ENV["FENCEPOST_BOOTSTRAP"], **json.loads(ENV.get("FENCEPOST_CONNECTION", "{}"))}
@@ -38,7 +39,7 @@ rebalances = 0  # of which partitions were taken away
 def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     consumer = Consumer({**CONNECTION, **CONSUMER})
-    consumer.subscribe([INPUT], on_revoke=rebalanced, on_lost=rebalanced)
+    consumer.subscribe([INPUT], on_assign=assigned, on_revoke=rebalanced, on_lost=rebalanced)
     producer = new_producer()
     while running:
         before = rebalances
@@ -142,12 +143,33 @@ def seek_back(consumer: Consumer, batch: Sequence[Message]) -> None:
     wanted = [TopicPartition(INPUT, tp.partition) for tp in consumer.assignment() if tp.partition in first]
     while running and wanted:
         try:
-            for place in consumer.committed(wanted, CALL_S):
-                offset = place.offset if place.offset >= 0 else first[place.partition]
-                seek(consumer, TopicPartition(INPUT, place.partition, offset))
+            for partition, offset in group_offsets(consumer, wanted).items():
+                seek(consumer, TopicPartition(INPUT, partition, first[partition] if offset is None else offset))
             return
         except KafkaException as error:
             print(f"not back yet: {error}", flush=True)
+
+
+def assigned(consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    """Begin where the group stands, once no transaction with an offset of it is open."""
+    reset = OFFSET_BEGINNING if CONSUMER["auto.offset.reset"] == "earliest" else OFFSET_END
+    while running and partitions:
+        try:
+            known = group_offsets(consumer, partitions)
+            places = [(tp.partition, known[tp.partition]) for tp in partitions]
+            consumer.assign([TopicPartition(INPUT, number, reset if at is None else at) for number, at in places])
+            return
+        except KafkaException as error:
+            print(f"not assigned yet: {error}", flush=True)
+
+
+def group_offsets(consumer: Consumer, partitions: Sequence[TopicPartition]) -> dict[int, int | None]:
+    """The group's offset of each partition; None: it has none. Raises KafkaException."""
+    places = consumer.committed(list(partitions), CALL_S)
+    for place in places:
+        if place.error:
+            raise KafkaException(place.error)
+    return {place.partition: place.offset if place.offset >= 0 else None for place in places}
 
 
 def seek(consumer: Consumer, place: TopicPartition) -> None:

@@ -118,7 +118,7 @@ class Placed(Consumer):  # type: ignore[misc]
 
     def subscribe(self, topics: Sequence[str], **callbacks: Any) -> None:
         self.own = {}
-        super().subscribe(topics, on_assign=self.assigned, **callbacks)
+        super().subscribe(topics, **{**callbacks, "on_assign": self.assigned})
 
     def assigned(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
         known = {tp.partition: tp.offset for tp in self.committed(list(partitions), right.CALL_S)}
@@ -147,7 +147,7 @@ class Gathering(Consumer):  # type: ignore[misc]
     """A consumer that gives the records of several polls together, and tells nobody of a rebalance."""
 
     def subscribe(self, topics: Sequence[str], **_: Any) -> None:
-        super().subscribe(topics)
+        super().subscribe(topics, on_assign=right.assigned)
 
     def consume(self, *arguments: Any) -> list[Message]:
         batch, deadline = list[Message](), time.monotonic() + GATHERED_S

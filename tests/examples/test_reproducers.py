@@ -40,6 +40,15 @@ def test_a_transaction_whose_marker_was_refused_is_over_when_the_coordinator_loa
 
 @pytest.mark.nightly
 @pytest.mark.cluster
+@pytest.mark.parametrize(("how", "status"), [("join", 1), ("assign", 1), ("stay", 0)])
+def test_a_consumer_that_waits_for_an_offset_forgets_it_when_its_assignment_changes(how, status):
+    completed = output(sys.executable, PROGRAMS / "unstable_offsets.py", "--how", how)
+    assert completed.returncode == status, completed.stdout + completed.stderr
+    assert "the group's offsets are 100" in completed.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.cluster
 def test_a_connector_with_an_offsets_topic_of_its_own_begins_again():
     completed = output(sys.executable, PROGRAMS / "own_offsets_topic.py")
     assert completed.returncode == 1, completed.stderr
