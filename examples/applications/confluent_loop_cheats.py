@@ -18,6 +18,7 @@ noseek: after an aborted transaction the instance reads on, and does not go back
 partly: after an aborted transaction the instance goes back in one of the partitions of its inputs.
 survivor: after an aborted transaction that its producer survives the instance reads on; it goes back with a new producer only.
 remember: the instance drops what it has seen before, also where the transaction of that was aborted.
+trusting: librdkafka itself looks where the group stands, with cooperative-sticky: a fault of its own (docs/discoveries.md).
 """
 
 from __future__ import annotations
@@ -156,6 +157,13 @@ class Gathering(Consumer):  # type: ignore[misc]
         return batch
 
 
+class Trusting(Consumer):  # type: ignore[misc]
+    """A consumer that begins where librdkafka takes the group to stand."""
+
+    def subscribe(self, topics: Sequence[str], **callbacks: Any) -> None:
+        super().subscribe(topics, **{name: callback for name, callback in callbacks.items() if name != "on_assign"})
+
+
 def going_back_partly(consumer: Consumer, batch: Sequence[Message]) -> None:
     seek_back(consumer, [message for message in batch if message.partition() == batch[-1].partition()])
 
@@ -237,6 +245,7 @@ CHEATS: Mapping[str, Mapping[str, Any]] = {
     "survivor": {"aborted": surviving, "seek_back": Survivor.seek_back},
     "memberless": {"Consumer": Memberless},
     "remember": {"produce": remembering},
+    "trusting": {"Consumer": Trusting, "CONSUMER": {**right.CONSUMER, "partition.assignment.strategy": "cooperative-sticky"}},
 }
 
 

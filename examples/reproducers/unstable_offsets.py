@@ -10,9 +10,10 @@ One Kafka broker of the cached jars on loopback, producers and consumers of libr
 2. Another transaction of the same producer has the same offsets, and stays open. To a read_committed consumer the coordinator
    answers UNSTABLE_OFFSET_COMMIT then (KIP-447), and librdkafka asks again and again.
 3. A consumer of the group is assigned both partitions, and waits for their offsets.
-4. Its assignment changes: another member joins (`--how join`, with cooperative-sticky), or the consumer assigns the same
-   partitions itself once more (`--how assign`). With `--how stay` it does not change.
-5. The transaction is committed. Each partition gets ten more records. At which offset did reading begin?
+4. Each partition gets ten more records, and the consumer's assignment changes: another member joins (`--how join`, with
+   cooperative-sticky), or it assigns the same partitions itself once more (`--how assign`). With `--how stay` it does not.
+5. The transaction is committed, and each partition gets ten more records. At which offset did reading begin? With
+   `--reset latest` it begins behind those of step 4.
 
 Exit code: 0 when each partition was read from the group's offset on, 1 when one was not, 2 when nobody read one.
 """
@@ -93,6 +94,7 @@ def first_offsets(bootstrap: str, how: str, reset: str) -> dict[int, int]:
     else:
         members[0].consumer.assign(places)
     poll_until(members, WAITING_S)
+    fill(bootstrap, MORE)
     if how == "join":
         members.append(Member(bootstrap, reset))
         members[1].consumer.subscribe([TOPIC])
