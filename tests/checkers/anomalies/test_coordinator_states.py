@@ -304,10 +304,10 @@ def altered(line, rng):
     return "; ".join([*parts[:at], *new, *parts[at + 1 :]])
 
 
-SEEDS = [range(20), pytest.param(range(20, 2000), marks=pytest.mark.nightly)]
+MORE = [range(first, first + 180) for first in range(20, 2000, 180)]
 
 
-@pytest.mark.parametrize("seeds", SEEDS, ids=["some", "more"])
+@pytest.mark.parametrize("seeds", [range(20), *(pytest.param(some, marks=pytest.mark.nightly) for some in MORE)], ids=str)
 def test_random_coordinators_are_accused_of_nothing_and_altered_ones_of_the_same_by_the_slow_twin(tmp_path, seeds):
     found = 0
     for seed in seeds:
