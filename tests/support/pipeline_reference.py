@@ -104,7 +104,7 @@ def unprocessed(h: PipelineHistory) -> Matches:
     matches: Matches = set()
     for v in h.seen_committed if h.read_back and h.chains else ():
         where = h.place[v]
-        if where is None or where >= h.at_end.get(h.home[v]["p"], -1):
+        if where is None or not h.visible(v) or where >= h.at_end.get(h.home[v]["p"], -1):
             continue
         attempts = [_attempt(h, v, op) for op in {chain["op"] for chain in h.chains if chain["v"] == v}]
         if True not in attempts and None not in attempts:
