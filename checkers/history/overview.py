@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fencepost.checkers.history.source import LocalSource, Source
 from fencepost.checkers.model.array_files import ArrayFiles
-from fencepost.checkers.model.arrays import Bools, Ints, among
+from fencepost.checkers.model.arrays import Bools, Ints, among, distinct
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets
 
 TEXTS = ("isolation", "f", "type", "intent")
@@ -71,12 +71,12 @@ class Overview:
     @cached_property
     def processes(self) -> Any:
         """All processes, in order."""
-        return np.unique(self.process)
+        return distinct(self.process)
 
     @cached_property
     def writing_processes(self) -> Any:
         """Processes of which an operation may write, in order."""
-        return np.unique(self.process[self.txn | self.send])
+        return distinct(self.process[self.txn | self.send])
 
     @cached_property
     def last_write_began(self) -> int:
@@ -108,7 +108,8 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str
     for batch in batches:
         place = slice(start, start + len(batch))
         for name in NUMBERS:
-            columns[name][place] = pc.fill_null(batch.column(name), NONE).to_numpy(zero_copy_only=False)
+            values = batch.column(name)
+            columns[name][place] = (pc.fill_null(values, NONE) if values.null_count else values).to_numpy(zero_copy_only=False)
         for name, values in _outcomes(batch, columns["process"][place]).items():
             columns[name][place] = values
         moves = pc.fill_null(pc.is_in(batch.column("f"), pa.array(_MOVES)), False)
