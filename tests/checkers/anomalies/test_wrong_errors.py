@@ -257,7 +257,7 @@ def test_transactions_that_ended_ok_are_counted_without_errors_as_with_them(tmp_
     flushed = {2: (2, 0), 3: (3, 0)}  # each is an answer of its own, of no class
     wanted = {row: (met + flushes * flushed.get(row, (0, 0))[0], violated) for row, (met, violated) in ok.items()}
     assert {row: (each["met"], each["violated"]) for row, each in enumerate(table) if each["met"] or each["violated"]} == wanted
-    assert finding(document, "wrong-error")["sentence"].startswith("commit of transaction 6 of process 0 returned ok (the first of")
+    assert finding(document, "wrong-error")["sentence"].startswith("commit of transaction 6 of process 0 returned ok (the")
 
 
 def misused(name, refused):
