@@ -26,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +63,14 @@ class Broker:
             command = self.distribution.command("kafka.Kafka", [str(config)], heap_mb=256)
             self.process = subprocess.Popen(command, stdout=out, stderr=out)
         await_port(self.port, self.process, log)
+
+    def start_with(self, topics: Mapping[str, int]) -> AdminClient:
+        """Start it, and create topics, by name with their partitions."""
+        self.start()
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        for made in admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in topics.items()]).values():
+            made.result()
+        return admin
 
     def kill(self) -> None:
         if self.process:
@@ -182,10 +190,7 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(fetch(given.kafka), Path(folder))
         try:
-            broker.start()
-            admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-            for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in (TOPIC, OTHER_TOPIC)]).values():
-                made.result()
+            admin = broker.start_with({TOPIC: 1, OTHER_TOPIC: 1})
             ended = threading.Event()
             beside = [Beside(broker.bootstrap, number, ended) for number in range(given.beside)]
             seen, outcome = attempt(broker, admin, given.bytes)

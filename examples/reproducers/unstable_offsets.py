@@ -28,7 +28,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition, libversion
-from confluent_kafka.admin import AdminClient, NewTopic
 from refused_marker import CALL_S, TOPIC, Broker, new_producer
 
 from fencepost.clusters.kafka.distribution import fetch
@@ -123,10 +122,7 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(fetch(given.kafka), Path(folder))
         try:
-            broker.start()
-            admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-            for made in admin.create_topics([NewTopic(TOPIC, len(PARTITIONS), 1)]).values():
-                made.result()
+            broker.start_with({TOPIC: len(PARTITIONS)})
             fill(broker.bootstrap, RECORDS)
             first = first_offsets(broker.bootstrap, given.how, given.reset)
         finally:
