@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from support.ports import closed_port
 
 from fencepost.clusters.local import sandbox, services
 from fencepost.clusters.local.options import LocalOptions
@@ -65,8 +66,7 @@ relays = [services.start_inside(name, "127.0.0.1", int(port)) for name, port in 
 print(json.dumps({name: ask("127.0.0.1", int(port)) for name, port in names.items()}))
 [relay.kill() for relay in relays]
 """
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        dead = closed.getsockname()[1]
+    dead = closed_port()
     ports = {}
     for name in ("echo", "dead"):
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -119,8 +119,7 @@ def test_a_declaration_that_cannot_be_meant_is_refused(declared, text):
 
 
 def test_a_service_at_which_nothing_answers_is_named_before_a_run(echo):
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        dead = closed.getsockname()[1]
+    dead = closed_port()
     (text,) = services.unanswered({"echo": f"127.0.0.1:{echo}", "dead": f"127.0.0.1:{dead}"})
     assert text == f"cluster.services.dead: nothing answers at 127.0.0.1:{dead} (Connection refused); is it started?"
 

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from support.ports import closed_port
 
 from fencepost.harness.api import CallError
 from fencepost.harness.api.connect import connect_document
@@ -67,12 +68,6 @@ def test_an_answer_has_its_status_its_document_and_who_gave_it(server):
 def test_each_request_goes_to_the_next_worker(server):
     client = RestClient(lambda: {"c0": server, "c2": server}, Path())
     assert [client.ask("DELETE", "/").worker for _ in range(4)] == ["c0", "c2", "c0", "c2"]
-
-
-def closed_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @pytest.mark.parametrize(

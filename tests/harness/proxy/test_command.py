@@ -9,6 +9,7 @@ import time
 
 import pytest
 from support import frames
+from support.ports import closed_port
 
 from fencepost.harness.cli import main
 from fencepost.harness.proxy import jars
@@ -32,8 +33,7 @@ def told(capsys, *words):
 
 
 def test_a_broker_that_is_not_reached_is_named(capsys):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = closed_port()
     code, said = told(capsys, "--upstream", f"127.0.0.1:{port}", "--upstream", "broker")
     assert code == 254
     assert f"--upstream 127.0.0.1:{port}: is not reached (Connection refused): is a broker running there?" in said
