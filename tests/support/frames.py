@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from support.raw_producer import record_batch
 
 END_TXN, PRODUCE, FETCH, METADATA, API_VERSIONS, INIT_PRODUCER_ID, ADD_PARTITIONS = 26, 0, 1, 3, 18, 22, 24
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 def text(value: str) -> bytes:

@@ -34,7 +34,7 @@ class Scene:
             self.control.remove(rule["number"])
         while self.opened:
             self.opened.pop().close()
-        assert poll_until(lambda: self.control.status()["connections"], lambda count: count == 0, 10.0) == 0
+        assert poll_until(lambda: self.control.status()["connections"], lambda count: count == 0, frames.PATIENCE_S) == 0
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from support.frames import answer, end_txn
+from support.frames import PATIENCE_S, answer, end_txn
 
 from fencepost.harness.api import CampaignError, ClusterError
 from fencepost.harness.proxy.control import Control
@@ -23,7 +23,7 @@ def asked(scene, method, path, content=None, **headers):
     """The status and the body of the answer."""
     request = Request(f"http://{scene.control.address}{path}", content, headers, method=method)
     try:
-        with urlopen(request, timeout=30) as given:
+        with urlopen(request, timeout=PATIENCE_S) as given:
             return given.status, given.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()
@@ -88,7 +88,7 @@ def test_more_requests_than_there_are_threads_for_are_refused(scene):
     host, _, port = scene.control.address.rpartition(":")
     with ExitStack() as steps:
         for _ in range(WAITING):
-            waits = steps.enter_context(socket.create_connection((host, int(port)), 30))
+            waits = steps.enter_context(socket.create_connection((host, int(port)), PATIENCE_S))
             waits.sendall(f"GET /rules/{rule}/wait?timeout_ms=600000 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         assert f"{WAITING} requests wait here already" in waited(scene, rule, 503)
         assert scene.control.remove(rule)["acted"] == 0  # which ends them
@@ -98,7 +98,7 @@ def test_more_requests_than_there_are_threads_for_are_refused(scene):
 def waited(scene, rule, status):
     """Ask for a rule's catches until the answer has a status; its body."""
     path = f"/rules/{rule}/wait?timeout_ms=1"
-    code, body = poll_until(lambda: asked(scene, "GET", path), lambda answer: answer[0] == status, 30.0)
+    code, body = poll_until(lambda: asked(scene, "GET", path), lambda answer: answer[0] == status, PATIENCE_S)
     assert code == status
     return body
 

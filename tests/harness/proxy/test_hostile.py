@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 from support.external_kafka import make_keystore
-from support.frames import METADATA, answer, connected, correlation_of, end_txn, request, text, upstream
+from support.frames import METADATA, PATIENCE_S, answer, connected, correlation_of, end_txn, request, text, upstream
 
 from fencepost.harness.api import CampaignError
 from fencepost.harness.proxy import record
@@ -16,7 +16,6 @@ from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 from fencepost.nemesis.support.waiting import poll_until
 
 pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
-PATIENCE_S = 20.0
 
 
 @contextmanager

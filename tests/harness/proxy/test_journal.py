@@ -129,7 +129,7 @@ def test_many_who_wait_for_lines_at_once_do_not_keep_each_other_from_them(scene)
     with ThreadPoolExecutor(len(connections)) as pool:
         done = [pool.submit(exchanges, place) for place in range(len(connections))]
         for one in done:
-            one.result(timeout=60)
+            one.result(timeout=frames.PATIENCE_S)
     made = Counter((line["at"], line["n"]) for line in scene.lines() if line["at"] in ("request", "answer"))
     assert (len(made), set(made.values())) == (len(connections) * 150 * 4, {1})  # each line once
 

@@ -13,7 +13,7 @@ from fencepost.harness.api import CampaignError
 from fencepost.harness.proxy.process import Broker, ProxyProcess, Settings
 
 pytestmark = pytest.mark.cluster  # it needs Kafka's jars, as brokers do
-ANSWERED = {"act": "hold", "api": "EndTxn", "transactional_id": "held", "until": "answered:EndTxn", "at_most_ms": 20_000}
+ANSWERED = {"act": "hold", "api": "EndTxn", "transactional_id": "held", "until": "answered:EndTxn", "at_most_ms": 600_000}
 FENCED = 90
 
 

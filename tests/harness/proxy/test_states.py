@@ -96,5 +96,5 @@ def test_a_proxy_is_told_of_ids_that_have_passed_another(scene, kafka_classpath)
                 client.send(produce(1, (4000, 5)))
                 return interceptor.caught(rule)
 
-            assert poll_until(caught, bool, 20.0)[0].id_state == "committed"
+            assert poll_until(caught, bool, frames.PATIENCE_S)[0].id_state == "committed"
             interceptor.withdraw_all()
