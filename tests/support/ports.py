@@ -1,6 +1,8 @@
-"""Ports at which nobody listens."""
+"""Ports at which nobody listens, and ports for those who will."""
 
 import socket
+
+from fencepost.clusters.kafka.node_plan import loopback
 
 _HELD = []
 
@@ -12,3 +14,11 @@ def closed_port():
     _HELD.append(socket.socket())
     _HELD[-1].bind(("127.0.0.1", 0))
     return _HELD[-1].getsockname()[1]
+
+
+def free_port():
+    """A port of the loopback address for somebody who listens there later: none of those that the kernel gives, so that nobody
+    else gets it meanwhile.
+    """
+    _, ports = loopback(0, 0)
+    return next(iter(ports.values()))

@@ -7,7 +7,6 @@ import os
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import pyspark
 
 from fencepost.checkers.engine.class_archive import archive_options
 from fencepost.checkers.engine.session import JAVA
+from support.ports import free_port
 
 HOME = Path(pyspark.__file__).parent
 OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util", "sun.nio.ch")
@@ -30,7 +30,7 @@ START_S, PATIENCE_S = 90.0, 300.0
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
     """The address of a standalone master with a registered worker, which has room for two executors of a core each."""
-    port = _free_port()
+    port = free_port()
     address, main = f"spark://127.0.0.1:{port}", "org.apache.spark.deploy"
     listens = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
     running = [_daemon(folder, "master", f"{main}.master.Master", *listens)]
@@ -98,12 +98,6 @@ class Driver:
 
     def _last_words(self) -> str:
         return self._log.read_text()[-3000:]
-
-
-def _free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        return int(server.getsockname()[1])
 
 
 def _class_archive() -> str:

@@ -9,8 +9,8 @@ import pytest
 from fencepost.clusters.external.broker_connections import BrokerConnections
 
 
-def listening(port=0):
-    server = socket.create_server(("127.0.0.1", port), reuse_port=False)
+def listening():
+    server = socket.create_server(("127.0.0.1", 0), reuse_port=True)
     return server, server.getsockname()[1]
 
 
@@ -42,13 +42,15 @@ def test_a_broker_that_has_ended_is_away_until_it_listens_again(seen):
     connections, first, _ = seen
     assert connections.unreachable() == set()
     taken, _ = first.accept()
-    port = first.getsockname()[1]
+    again = socket.socket()
+    again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    again.bind(first.getsockname())  # so that no other test gets the port
     first.close()
     assert connections.unreachable() == set(), "what it accepted before is still open"
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # reset, as by a process that is killed
     taken.close()
     assert [connections.unreachable() for _ in range(2)] == [{"n1"}] * 2
-    again, _ = listening(port)
+    again.listen()
     assert connections.unreachable() == set()
     again.close()
 

@@ -7,7 +7,7 @@ import sys
 import threading
 
 import pytest
-from support.ports import closed_port
+from support.ports import closed_port, free_port
 
 from fencepost.clusters.local import sandbox, services
 from fencepost.clusters.local.options import LocalOptions
@@ -67,10 +67,7 @@ print(json.dumps({name: ask("127.0.0.1", int(port)) for name, port in names.item
 [relay.kill() for relay in relays]
 """
     dead = closed_port()
-    ports = {}
-    for name in ("echo", "dead"):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            ports[name] = free.getsockname()[1]
+    ports = {name: free_port() for name in ("echo", "dead")}
     declared = {"echo": f"127.0.0.1:{echo}", "dead": f"127.0.0.1:{dead}"}
     words = [f"{name}={port}" for name, port in ports.items()]
     seen = run(services.outside(declared, [sys.executable, "-c", ASK + script, *words]))
