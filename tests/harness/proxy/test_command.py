@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-import socket
 import threading
 import time
 
 import pytest
 from support import frames
-from support.ports import closed_port
+from support.ports import closed_port, free_port
 
 from fencepost.harness.cli import main
 from fencepost.harness.proxy import jars
 from fencepost.harness.proxy.control import Control
+from fencepost.nemesis.support.waiting import poll_until
 
-WAIT_S = 30.0
+WAIT_S = frames.PATIENCE_S
 
 
 @pytest.fixture
@@ -132,8 +132,9 @@ def test_it_serves_until_it_is_stopped_and_says_what_was_caught(capsys, tmp_path
         '[[rule]]\nname = "never"\nact = "lose"\napi = "Produce"\n'
         '[[rule]]\nname = "same"\nact = "alter"\napi = "EndTxn"\nset.committed = true\n'
     )
-    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
-        control, listener = (f"127.0.0.1:{one.getsockname()[1]}" for one in (free, other))
+    control, listener = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    looks, status = [], Control.status
+    monkeypatch.setattr(Control, "status", lambda proxy: looks.append(status(proxy)) or looks[-1])
 
     def use():
         deadline = time.monotonic() + WAIT_S
@@ -145,8 +146,7 @@ def test_it_serves_until_it_is_stopped_and_says_what_was_caught(capsys, tmp_path
                 time.sleep(0.05)
         client.send(frames.end_txn(1))
         upstream.accepted().receive()
-        Control(control).wait(1)
-        time.sleep(1.2)  # the command looks at the proxy twice a second
+        poll_until(lambda: looks and looks[-1]["rules"][2]["failed"], bool, WAIT_S)  # the command looks, time and again
         Control(control).stop()
 
     thread = threading.Thread(target=use, daemon=True)
