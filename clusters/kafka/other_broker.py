@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from fencepost.clusters.kafka import protocol
 from fencepost.clusters.kafka.admin import KafkaAdmin
 from fencepost.clusters.kafka.cluster import KafkaCluster
-from fencepost.clusters.kafka.roles import WireRoles, ask_all
+from fencepost.clusters.kafka.roles import WireRoles, ask_again
 from fencepost.harness.api import ClusterError, TopicSpec
 
-_ASK_S, READY_S = 1.0, 90.0
+READY_S = 90.0
 
 
 class AnsweredRoles(WireRoles):
@@ -19,7 +19,7 @@ class AnsweredRoles(WireRoles):
 
     def controller(self) -> str:
         """The controller that most brokers name."""
-        views = ask_all(lambda address: protocol.metadata(address, _ASK_S), self.brokers)
+        views = ask_again(protocol.metadata, self.brokers)
         claims = Counter(view.controller for view in views.values() if view.controller in self.names)
         if not claims:
             raise ClusterError(f"nobody names a controller: {len(views)} of {len(self.brokers)} brokers answered")
@@ -32,7 +32,7 @@ class AnsweredRoles(WireRoles):
         return self._named(protocol.GROUP, group)
 
     def _named(self, kind: int, key: str) -> str:
-        claims = ask_all(lambda address: protocol.find_coordinator(address, kind, key, _ASK_S), self.brokers)
+        claims = ask_again(lambda address, within_s: protocol.find_coordinator(address, kind, key, within_s), self.brokers)
         known = Counter(node for node in claims.values() if node in self.names)
         if not known:
             raise ClusterError(f"nobody names a coordinator for {key}: {len(claims)} of {len(self.brokers)} brokers answered")

@@ -39,6 +39,7 @@ LATEST, EARLIEST = -1, -2  # instead of a time
 _KNOWN_FEATURES, _FINALIZED_FEATURES = 0, 2  # tags of fields
 _CONSUMER = -1  # instead of a replica's id
 _WITH_IDS, _ID_BYTES = 10, 16  # the first version of Metadata with ids of topics
+_MOMENT_S = 0.1  # for an answer where a pause of this machine has taken all the time
 
 
 class WireError(OSError):
@@ -227,7 +228,7 @@ def _partition(reply: Reply, topic: str) -> Partition:
 def ask(
     address: Place, key: int, version: int, body: bytes, timeout_s: float, flexible: bool = False, plain_reply: bool = False
 ) -> Reply:
-    """One request on a connection of its own; `timeout_s` bounds all of it.
+    """One request on a connection of its own; `timeout_s` bounds all of it, but for pauses of this machine.
 
     plain_reply: the reply's header has no tagged fields although the request is flexible (ApiVersions).
     """
@@ -260,7 +261,7 @@ def exchange(
 def _receive(connection: socket.socket, length: int, deadline: float) -> bytes:
     received = b""
     while len(received) < length:
-        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        connection.settimeout(max(_MOMENT_S, deadline - time.monotonic()))
         block = connection.recv(length - len(received))
         if not block:
             raise WireError("the broker closed the connection")

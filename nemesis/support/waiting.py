@@ -13,8 +13,13 @@ Seen = TypeVar("Seen")
 
 
 def poll_until(look: Callable[[], Seen], enough: Callable[[Seen], bool], within_s: float, every_s: float = LOOK_EVERY_S) -> Seen:
-    """Look until it is enough, for at most `within_s` seconds; returns what was seen last, enough or not."""
+    """Look until it is enough, for at most `within_s` seconds; returns what was seen last, enough or not.
+
+    The last look begins when the time is over: a pause of this machine leaves none of it out.
+    """
     deadline = clock.monotonic() + within_s
-    while not enough(seen := look()) and clock.monotonic() < deadline:
+    while True:
+        over = clock.monotonic() >= deadline
+        if enough(seen := look()) or over:
+            return seen
         clock.sleep(every_s)
-    return seen

@@ -3,6 +3,7 @@
 import socket
 import time
 from datetime import datetime, timezone
+from itertools import count
 
 import pytest
 
@@ -89,6 +90,15 @@ def test_the_clock_offset_comes_from_the_log_line_about_our_connection(broker, c
         )
 
     assert clocks.measured_offset_s(broker, logged(connections, text)) == pytest.approx(3600, abs=0.01)
+
+
+def test_the_line_that_came_while_this_machine_paused_is_found(broker, connections, monkeypatch):
+    """All of the time was over at the first look after each request."""
+    passed = count(0, 60)
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(passed)))
+    assert clocks.measured_offset_s(broker, logged(connections, lambda: log_line(connections[-1], 60))) == pytest.approx(
+        60, abs=0.01
+    )
 
 
 def test_a_broker_that_logs_late_is_measured_again(broker, connections):

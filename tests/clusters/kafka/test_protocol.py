@@ -2,6 +2,8 @@
 
 import socket
 import struct
+import threading
+import time
 
 import pytest
 from support.fake_broker import broker, ints, text
@@ -27,6 +29,23 @@ def test_a_frozen_broker_does_not_answer():
     """The kernel accepts connections for a stopped process, which never replies."""
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         assert not protocol.answers(frozen.getsockname(), timeout_s=0.05)
+
+
+def test_an_answer_that_comes_after_a_pause_of_this_machine_is_read(monkeypatch):
+    """The pause has taken all the time; the broker, which it has stopped as well, is given a moment."""
+    monkeypatch.setattr(protocol, "_MOMENT_S", 60.0)
+    here, there = socket.socketpair()
+
+    def answer():
+        there.recv(100)
+        time.sleep(0.05)
+        there.sendall(struct.pack(">iih", 6, 1, 0))
+
+    with here, there:
+        broker = threading.Thread(target=answer)
+        broker.start()
+        assert protocol.exchange(here, 18, 0, b"", deadline=time.monotonic() - 1.0).number(">h") == 0
+        broker.join()
 
 
 def test_metadata_has_brokers_and_partitions():

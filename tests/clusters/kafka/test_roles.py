@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.clusters.kafka.protocol import Metadata, Partition
-from fencepost.clusters.kafka.roles import WireRoles, ask_all, coordinator_partition, java_hash, newest
+from fencepost.clusters.kafka.roles import WireRoles, ask_again, ask_all, coordinator_partition, java_hash, newest
 from fencepost.harness.api import ClusterError
 
 
@@ -50,6 +50,23 @@ def test_nodes_that_do_not_answer_are_left_out_but_other_errors_are_raised():
     assert ask_all(call, {"n1": ("h", 1), "n2": ("h", 2)}) == {"n1": 1}
     with pytest.raises(ZeroDivisionError):
         ask_all(lambda _: 1 // 0, {"n1": ("h", 1)})
+
+
+def test_where_nobody_answers_in_time_all_are_asked_once_more():
+    """Not where somebody does: of a frozen broker nobody waits for long."""
+
+    def busy(address, within_s):
+        if within_s < 5.0:
+            raise TimeoutError
+        return within_s
+
+    def frozen(address, within_s):
+        if address == 2:
+            raise TimeoutError
+        return within_s
+
+    assert ask_again(busy, {"n1": 1, "n2": 2}) == {"n1": 5.0, "n2": 5.0}
+    assert ask_again(frozen, {"n1": 1, "n2": 2}) == {"n1": 1.0}
 
 
 def test_roles_of_a_dead_cluster_raise_an_error_with_the_nodes_tried():
