@@ -24,7 +24,7 @@ def test_the_sandbox_holds_no_process_but_its_own():
     """Its supervisor, and what it was asked to run."""
     count = "import os; print(sum(name.isdigit() for name in os.listdir('/proc')))"
     argv = Local().sandbox([sys.executable, "-c", count])
-    assert subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout == "2\n"
+    assert subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240).stdout == "2\n"
 
 
 def test_loopback_starts_too_and_says_what_it_cannot_do(tmp_path):
@@ -103,7 +103,7 @@ def a_slow_disk_held_back_what_was_written(seen):
     assert struck["evidence"]["during"]["n1"] >= 75
     assert (seen["records left over"], seen["acknowledged after ms"] >= 150) == (0, True)
     assert struck["healing"]["held"]["n1"]["bytes"] > 0
-    assert struck["healing"]["after"]["n1"] < struck["evidence"]["during"]["n1"]
+    assert seen["quick again"]
     assert struck["again"] == {key: value for key, value in struck.items() if key != "again"}
     assert seen["in sync after the slow disk"]
 
