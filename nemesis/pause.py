@@ -20,7 +20,7 @@ from fencepost.nemesis.support.strike import strike
 from fencepost.nemesis.support.waiting import poll_until
 
 FROZEN = "T"
-SEEN_WITHIN_S = 2.0
+SEEN_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from fencepost.nemesis.support.no_effect import catch_no_effect, no_target_on_er
 from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.waiting import poll_until
 
-SEEN_WITHIN_S = 5.0
+SEEN_WITHIN_S = 15.0
 EVERY = "*"
 Choice = Literal["write on topic", "write on transactional id", "read on group", "read on topic", "random"]
 

@@ -17,7 +17,7 @@ from fencepost.nemesis.support.no_effect import catch_no_effect, no_effect_on_er
 from fencepost.nemesis.support.strike import hit_among
 from fencepost.nemesis.support.waiting import poll_until
 
-SEEN_WITHIN_S = 5.0
+SEEN_WITHIN_S = 15.0
 LEAST_IN_SYNC = "min.insync.replicas"
 PROMISED = {  # the contract of a run is derived from the settings at its start
     "unclean.leader.election.enable": "acknowledged records may then be lost by design",

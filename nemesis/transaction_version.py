@@ -18,7 +18,7 @@ from fencepost.nemesis.support.no_effect import catch_no_effect, no_effect_on_er
 from fencepost.nemesis.support.waiting import poll_until
 
 FEATURE = "transaction.version"
-SEEN_WITHIN_S = 5.0
+SEEN_WITHIN_S = 15.0
 
 Levels = Mapping[str, int]  # broker -> the level that it has
 

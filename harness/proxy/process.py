@@ -21,7 +21,7 @@ from fencepost.harness.system import lifeline
 MAIN = "fencepost.proxy.Proxy"
 HEAP_MB = 512
 FRAME_BYTES = 32 << 20  # what is longer is passed on in pieces, unread
-START_S, END_S = 60.0, 5.0
+START_S, END_S = 60.0, 30.0
 SPAN = 1 << 32  # of numbers of requests and connections: a proxy that takes the place of an ended one begins at a multiple of it
 # The young generation is small, so that what is allocated is soon in memory that was used before, and in caches.
 _FLAGS = (

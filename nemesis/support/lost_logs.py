@@ -16,7 +16,7 @@ from fencepost.nemesis.support.cluster_types import CorruptibleCluster, PoweredC
 from fencepost.nemesis.support.no_effect import no_target_on_error
 from fencepost.nemesis.support.waiting import poll_until
 
-IN_SYNC_WITHIN_S = 10.0
+IN_SYNC_WITHIN_S = 30.0
 LosingCluster = PoweredCluster | CorruptibleCluster
 
 

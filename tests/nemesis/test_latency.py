@@ -166,6 +166,31 @@ def test_a_pause_of_the_machine_is_taken_for_no_fault(fault, paused, measured):
     assert cluster.measured == measured
 
 
+class Late(FakeCluster):
+    """In one measurement, by its number from 0, nothing arrives in time over the links from n1."""
+
+    def __init__(self, late):
+        super().__init__()
+        self.late, self.measured = late, 0
+
+    def measure(self, pairs, packets, size=64, within_s=1.0):
+        own = super().measure(pairs, packets, size, within_s)
+        if self.measured == self.late:
+            own |= {pair: [None] * packets for pair in own if pair[0] == "n1"}
+        self.measured += 1
+        return own
+
+
+@pytest.mark.parametrize("late", range(3))
+@pytest.mark.parametrize("kind", [Latency, Bandwidth])
+def test_what_a_pause_has_held_up_until_the_end_is_measured_again(kind, late):
+    cluster, fault = Late(late), kind(target="broker:n1", links="servers")
+    receipt = fault.inject(cluster, Random(1))
+    healed = fault.heal(cluster, receipt)
+    assert (receipt.effective, receipt.note, healed.note, "left" in healed.healing) == (True, "", "", False)
+    assert cluster.measured == 4
+
+
 @pytest.mark.parametrize(
     ("paused", "effective", "measured"), [((1,), True, 4), ((2, 3), True, 2), ((1, 2), False, 4), ((1, 3), False, 4)]
 )
