@@ -62,4 +62,4 @@ class LinkFlap(network_partition.PartitionFault):
     def _up(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> dict[str, bool]:
         cluster.undrop(pairs)
         clock.sleep(self.up_s)
-        return network_partition.matrix(cluster.probe(pairs))
+        return network_partition.matrix(network_partition.open_pairs(cluster, pairs))

@@ -20,6 +20,7 @@ from fencepost.nemesis.support.no_effect import NoEffect
 from fencepost.nemesis.support.strike import hit_among
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
+PROBES = 3
 LinkScope = Literal["servers", "clients", "all"]  # whom a node's links lead to
 
 
@@ -97,7 +98,7 @@ def cut(
     receipt = Receipt(role=role, targets=tuple(nodes), pairs=tuple(pairs))
     if not pairs:
         return replace(receipt, effective=False, note="nothing to cut: there are no two nodes to keep apart")
-    before = cluster.probe(pairs)
+    before = open_pairs(cluster, pairs)
     with undo_on_error(lambda: cluster.undrop(pairs)):
         cluster.drop(pairs)
         during = cluster.probe(pairs)
@@ -136,13 +137,22 @@ def mend(cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
         return receipt
     dropped = cluster.dropped_packets(receipt.pairs)
     problems = attempt_each(cluster.undrop, [receipt.pairs])
-    after = cluster.probe(receipt.pairs)
+    after = open_pairs(cluster, receipt.pairs)
     before = receipt.evidence.get("before", {})
     closed = [pair_name(pair) for pair in receipt.pairs if before.get(pair_name(pair)) and not after.get(pair)]
     if closed:
         problems.append(f"still closed after healing: {', '.join(closed)}")
     healing = {"after": matrix(after), "dropped": {pair_name(pair): count for pair, count in dropped.items()}}
     return healed(receipt, healing, problems, closed)
+
+
+def open_pairs(cluster: PartitionableCluster, pairs: Sequence[Pair]) -> dict[Pair, bool]:
+    """Return for each pair whether it is open: by any of several probes, since a busy machine may hold a datagram up."""
+    probed = dict(cluster.probe(pairs))
+    for _ in range(PROBES - 1):
+        if left := [pair for pair, arrived in probed.items() if not arrived]:
+            probed |= cluster.probe(left)
+    return probed
 
 
 def matrix(probed: Mapping[Pair, bool]) -> dict[str, bool]:

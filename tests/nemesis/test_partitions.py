@@ -184,6 +184,27 @@ def test_a_pair_that_does_not_open_again_is_named():
     assert fault.heal(cluster, receipt).note == "still closed after healing: c0>n1"
 
 
+class Busy(FakeCluster):
+    """A probe that says of no pair that it is open, by its number from 0: the machine has held the datagrams up."""
+
+    def __init__(self, held_up):
+        super().__init__()
+        self.held_up, self.probes = held_up, 0
+
+    def probe(self, pairs):
+        self.probes += 1
+        return dict.fromkeys(pairs, False) if self.probes == self.held_up + 1 else super().probe(pairs)
+
+
+@pytest.mark.parametrize("held_up", range(4))
+@pytest.mark.parametrize("fault", [*EVERY_KIND, LinkFlap(times=2, down_s=0, up_s=0)], ids=kind)
+def test_datagrams_that_a_busy_machine_holds_up_are_no_closed_links(fault, held_up):
+    cluster = Busy(held_up)
+    receipt = fault.inject(cluster, Random(1))
+    healed = fault.heal(cluster, receipt)
+    assert (receipt.effective, receipt.note, healed.note, "left" in healed.healing) == (True, "", "", False)
+
+
 def test_nothing_stays_dropped_when_the_second_probe_fails():
     """No receipt could say what is to be mended, so it is mended at once."""
     cluster = FakeCluster()
