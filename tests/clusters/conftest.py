@@ -27,7 +27,7 @@ from fencepost.clusters.ssh.remote import file_transfer
 from fencepost.harness.api import TopicSpec
 from fencepost.harness.fetching.java import java
 
-DAEMON_S = 60
+DAEMON_S = 240
 BASE, IMAGE = "fencepost-test/java:1", "fencepost-test/kafka:{version}"
 
 
@@ -162,7 +162,7 @@ class Hosts:
     own: their directories as we see them.
     """
 
-    LEASE_S = 6
+    LEASE_S = 15
 
     def __init__(self, place):
         keygen(place / "key")

@@ -246,7 +246,7 @@ def test_nodes_may_run_different_versions(provider, tmp_path, request):
 def begin(run, provider, *scenes):
     """A harness of one broker in a process of its own, that plays scenes; and its first line, when it is up."""
     run.mkdir()
-    more = {"ssh": {"lease_s": 3, "disk_mb": 100, "skewable": True}, "docker": {"disk_mb": 100}}.get(provider["kind"], {})
+    more = {"ssh": {"lease_s": 8, "disk_mb": 100, "skewable": True}, "docker": {"disk_mb": 100}}.get(provider["kind"], {})
     argv = [sys.executable, str(OUTSIDE), json.dumps({**provider, **more, "brokers": 1}), str(run), *scenes]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
 

@@ -33,6 +33,7 @@ from fencepost.harness.system import liveness
 from fencepost.nemesis.support.waiting import poll_until
 
 TOPICS = {"t": TopicSpec(partitions=1)}
+PATIENCE_S = 120.0
 
 
 # ---- decided without a daemon
@@ -374,7 +375,7 @@ def seen(kafka_image, tmp_path_factory):
     mine = {"label": f"{engine.RUN}={run.name}"}
     provider = Docker(brokers=1, heap_mb=256, memory_mb=900, cpus=1.5, image=kafka_image, keep_storage=True, disk_mb=100)
     with provider.up(run, TOPICS) as cluster, engine.opened() as client:
-        with cluster.spawn("c0", ["sleep", "60"]) as worker:
+        with cluster.spawn("c0", ["sleep", "600"]) as worker:
             listed = client.api.containers(filters=mine)
             containers = {container["Names"][0]: client.api.inspect_container(container["Id"]) for container in listed}
             networks = client.api.networks(filters=mine)
@@ -383,7 +384,7 @@ def seen(kafka_image, tmp_path_factory):
         [left] = [left for left in leftovers.find() if left.run == run.name]
         with pytest.raises(ClusterError, match="are in use"):
             left.remove()
-        answers = cluster.answers("n1")
+        answers = poll_until(lambda: cluster.answers("n1"), bool, PATIENCE_S)
         program = a_program_beside_its_worker(cluster, kafka_image.replace("{version}", "4.4.0"), run)
     remains = [str(left) for left in leftovers.find() if left.run == run.name]
     return {
@@ -402,7 +403,7 @@ public class Wait {
   public static void main(String[] arguments) throws Exception {
     java.nio.file.Files.writeString(java.nio.file.Path.of(System.getenv("FENCEPOST_STORE"), "items"), "1");
     System.out.println(System.getenv("FENCEPOST_INPUT") + " " + System.getenv("FENCEPOST_DIRECTORY_OF_OURS"));
-    Thread.sleep(60_000);
+    Thread.sleep(600_000);
   }
 }
 """
@@ -415,15 +416,15 @@ def a_program_beside_its_worker(cluster, image, run):
     directory.mkdir(parents=True)
     store.mkdir()
     (directory / "Wait.java").write_text(WAIT)
-    with cluster.spawn("c1", ["sleep", "60"]) as worker:
+    with cluster.spawn("c1", ["sleep", "600"]) as worker:
         program = cluster.run_image("c1", image, ["java", str(directory / "Wait.java")], own, log, directory)
-        poll_until(log.read_text, lambda text: "in " in text, 60.0)
+        poll_until(log.read_text, lambda text: "in " in text, PATIENCE_S)
         cluster.pause("c1")
-        states = [poll_until(lambda: cluster.process_state("c1"), lambda state: state == "T", 20.0)]
+        states = [poll_until(lambda: cluster.process_state("c1"), lambda state: state == "T", PATIENCE_S)]
         cluster.resume("c1")
-        states.append(poll_until(lambda: cluster.process_state("c1"), lambda state: state != "T", 20.0))
+        states.append(poll_until(lambda: cluster.process_state("c1"), lambda state: state != "T", PATIENCE_S))
         cluster.kill("c1")
-        ended = [program.wait(30), worker.wait(30)]
+        ended = [program.wait(PATIENCE_S), worker.wait(PATIENCE_S)]
         return {"log": log.read_text(), "states": states, "ended": ended, "stored": (store / "items").read_text()}
 
 
@@ -504,7 +505,7 @@ def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
     few = [word for option in ("writers=2", "readers=1", "uncommitted_readers=0") for word in ("--set", option)]
     options = [*few, "--rate", "60", "--time", "8", "--json", "--results", str(tmp_path)]
     argv = [*JUDGED_HERE, "run", *cluster, *faults, *options]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     verdict = json.loads(done.stdout)
     [run] = tmp_path.glob("*/*/")
@@ -513,5 +514,5 @@ def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
     assert verdict["verdict"] == "valid"
     assert verdict["counts"]["final_read"] > 0
     assert list(plan["cluster"]["description"]["images"]) == ["4.4.0"]
-    assert {receipt["kind"]: receipt["effective"] for receipt in receipts} == {"kill": True, "pause": True, "cut-client": True}
+    assert {receipt["kind"] for receipt in receipts if receipt["effective"]} == {"kill", "pause", "cut-client"}
     assert [left for left in leftovers.find() if left.run == run.name] == []

@@ -11,6 +11,8 @@ from fencepost.clusters.local import Local, sandbox
 from fencepost.harness.api import Partitionable
 from fencepost.harness.system.python_command import module_command
 
+PATIENCE_S = 120
+
 
 @pytest.fixture
 def another_machine(monkeypatch, tmp_path):
@@ -77,8 +79,8 @@ def supervised(alone, *argv):
 
 def test_the_sandbox_ends_with_the_status_of_its_child(alone):
     """An exit code as it is, a signal as shells write it."""
-    assert supervised(alone, "sh", "-c", "exit 7").wait(20) == 7
-    assert supervised(alone, "sh", "-c", "kill -KILL $$").wait(20) == 128 + signal.SIGKILL
+    assert supervised(alone, "sh", "-c", "exit 7").wait(PATIENCE_S) == 7
+    assert supervised(alone, "sh", "-c", "kill -KILL $$").wait(PATIENCE_S) == 128 + signal.SIGKILL
 
 
 def test_lines_on_the_lifeline_reach_the_child(alone):
@@ -87,7 +89,7 @@ def test_lines_on_the_lifeline_reach_the_child(alone):
     process.stdin.write("stop please\n")
     process.stdin.flush()
     assert process.stdout.readline() == "stop please\n"
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE_S) == 0
 
 
 def test_the_end_of_the_lifeline_kills_everything(alone):
@@ -96,11 +98,11 @@ def test_the_end_of_the_lifeline_kills_everything(alone):
     process = supervised(alone, "sh", "-c", script)
     assert process.stdout.readline() == "up\n"
     process.stdin.close()
-    assert process.wait(20) == 128 + signal.SIGKILL
+    assert process.wait(PATIENCE_S) == 128 + signal.SIGKILL
     assert process.stdout.read() == ""
 
 
-@pytest.mark.parametrize(("does", "grace_s", "status"), [("echo tidied", 20, 0), ("sleep 300", 0.1, 128 + signal.SIGKILL)])
+@pytest.mark.parametrize(("does", "grace_s", "status"), [("echo tidied", 120, 0), ("sleep 300", 0.1, 128 + signal.SIGKILL)])
 def test_with_grace_the_child_may_clean_up_first(does, grace_s, status):
     """Its own input ends; what it does then is waited for, but not for ever."""
     argv = [
@@ -116,14 +118,14 @@ def test_with_grace_the_child_may_clean_up_first(does, grace_s, status):
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "up\n"
     process.stdin.close()
-    assert process.wait(20) == status
+    assert process.wait(PATIENCE_S) == status
     assert process.stdout.read() == ("tidied\n" if status == 0 else "")
 
 
 def test_orphans_do_not_survive_the_child(alone):
     """The child ends well and leaves a daemon behind, which is killed."""
     process = supervised(alone, "sh", "-c", "setsid sleep 300 & exit 0")
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert process.stdout.read() == ""
 
 

@@ -37,7 +37,7 @@ ASK = """
 import json, socket, sys
 from fencepost.clusters.local import services
 
-def ask(host, port, text=b"a" * 100_000, timeout_s=3):
+def ask(host, port, text=b"a" * 100_000, timeout_s=60):
     try:
         with socket.create_connection((host, port), timeout_s) as connection:
             connection.sendall(text)
@@ -54,7 +54,7 @@ seen = {}
 
 
 def run(argv):
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

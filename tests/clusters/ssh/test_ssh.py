@@ -245,7 +245,7 @@ def come_in(hosts, number=0, python=None, **other):
 @pytest.fixture
 def host(ssh_hosts):
     host = come_in(ssh_hosts)
-    retry_dropped(host, "begin", lambda: host.install_program(ssh_hosts.options["directory"]), 10)
+    retry_dropped(host, "begin", lambda: host.install_program(ssh_hosts.options["directory"]), 120)
     yield host
     host.drop()
 
@@ -292,7 +292,7 @@ def sleeper(ssh_hosts, host, tmp_path):
     assert until(lambda: sleeper.left() == []), sleeper.left()
 
 
-def until(condition, limit_s=20):
+def until(condition, limit_s=120):
     deadline = time.monotonic() + limit_s
     while not (seen := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -450,7 +450,7 @@ def test_a_request_that_comes_again_is_answered_and_not_done_again(sleeper):
 def test_rules_drop_count_and_go(ssh_hosts, host, tool):
     """By either program: dropped on arrival and on leaving, counted by name, removed by name, in any order; by chance, too."""
     script = f"""
-import json, sys
+import json, sys, time
 sys.path.insert(0, {str(Path(__file__).parents[3])!r})
 from fencepost.clusters.ssh.remote import host_rules
 made = {{"nft": host_rules.Nft, "iptables": host_rules.Iptables}}[{tool!r}]("tools", {ssh_hosts.options["sudo"]})
@@ -462,7 +462,7 @@ rules = host_rules.Rules(made)
 import socket
 ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 ear.bind(("127.0.0.1", 9333))
-ear.settimeout(0.3)
+ear.settimeout(1.0)
 def arrives():
     try:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", 9333))
@@ -480,7 +480,12 @@ rules.remove("b")
 seen += [arrives(), rules.packets()]
 rules.add("c", [{{**drop, "way": "in", "do": "count"}}, {{**drop, "way": "in", "share": 0.5}}])
 ear.setblocking(False)
-came = sum(arrives() for _ in range(400))
+came, end = sum(arrives() for _ in range(400)), time.monotonic() + 60
+while came < 400 - rules.packets()["c"][1] and time.monotonic() < end:  # a packet may be held up
+    try:
+        came += bool(ear.recv(9))
+    except BlockingIOError:
+        time.sleep(0.01)
 seen += [rules.packets()["c"][0], sum(rules.packets()["c"]) - 800 + came, 100 < came < 300]
 host_rules.close_all("tools", {ssh_hosts.options["sudo"]})
 print(json.dumps(seen))
@@ -497,7 +502,7 @@ print(json.dumps(seen))
 def linked(ssh_hosts, host, sleeper, tmp_path):
     """Two hosts that are watched, and their network."""
     second = come_in(ssh_hosts, 1)
-    retry_dropped(second, "begin", lambda: second.install_program(ssh_hosts.options["directory"]), 10)
+    retry_dropped(second, "begin", lambda: second.install_program(ssh_hosts.options["directory"]), 120)
     other = Sleeper(ssh_hosts, second, tmp_path, "other", number=1)
     watches, addresses = {"n1": sleeper.watch, "n2": other.watch}, {"n1": sleeper.address, "n2": other.address}
     network = Network(watches, addresses, 9192, lambda: ("c0",))
@@ -513,12 +518,16 @@ def test_links_between_hosts_are_slow_and_lossy_one_way_and_a_slow_one_can_be_cu
     """By real datagrams. When the program that holds packets back is killed, they pass, and the next request says so."""
     there, back = ("n1", "n2"), ("n2", "n1")
 
-    def took(pair, packets=9, within_s=20.0):
+    def took(pair, packets=9, within_s=120.0):
         return [delay_ms for delay_ms in linked.measure([pair], packets, within_s=within_s)[pair] if delay_ms is not None]
 
+    def is_quick(pair):  # a pause of this machine makes packets slower
+        return until(lambda: median(took(pair, within_s=10.0) or [150]) < 100)
+
     slow = linked.slow([there], delay_ms=150)
-    assert median(took(there)) >= 100 > median(took(back)), "150 ms, but for what the hosts' clocks seem to differ"
-    assert linked.probe([there, ("c0", "n2")]) == {there: True, ("c0", "n2"): True}
+    assert median(took(there)) >= 100, "150 ms, but for what the hosts' clocks seem to differ"
+    assert is_quick(back)
+    assert until(lambda: all(linked.probe([there, ("c0", "n2")]).values()))
     linked.drop([there])
     assert took(there, within_s=0.5) == []
     linked.undrop([there])
@@ -529,9 +538,10 @@ def test_links_between_hosts_are_slow_and_lossy_one_way_and_a_slow_one_can_be_cu
     assert (seen, 40 < lost < 160, 0 < arrived <= seen - lost) == (200, True, True)
     assert len(took(there, 50)) == 50
     linked.slow([there, ("c0", "n2"), ("n2", "c0")], delay_ms=150)
-    assert [median(took(pair)) >= 100 for pair in [("c0", "n2"), ("n2", "c0"), ("c0", "n1")]] == [True, True, False]
+    assert [median(took(pair)) >= 100 for pair in [("c0", "n2"), ("n2", "c0")]] == [True, True]
+    assert is_quick(("c0", "n1"))
     assert ssh_hosts.ask(1, "signal", word=" delay ", number=signal.SIGKILL)
-    assert until(lambda: median(took(there, within_s=2.0) or [150]) < 100)  # what it held is lost
+    assert is_quick(there)  # what it held is lost
     with pytest.raises(ClusterError, match=r"n2 .*the program that holds packets back ended with status -9"):
         linked.slow([there], delay_ms=100)
 
@@ -551,19 +561,19 @@ def test_a_lease_that_runs_out_undoes_everything(ssh_hosts, host, tmp_path):
 
     It runs out with megabytes of answers that are not taken, as when the network fails amid them.
     """
-    sleeper = Sleeper(ssh_hosts, host, tmp_path, "lease", lease_s=3)
+    sleeper = Sleeper(ssh_hosts, host, tmp_path, "lease", lease_s=8)
     sleeper.start("'x' * (1 << 18)")
     assert until(lambda: sleeper.watch.fetch_log() or (tmp_path / "logs" / "n1.log").stat().st_size > 1 << 18)
     sleeper.hurt()
     sleeper.watch.ask("signal", number=int(signal.SIGSTOP))
-    time.sleep(3.6)  # longer than the lease
+    time.sleep(9)  # longer than the lease
     assert (sleeper.watch.ask("status")["state"], sleeper.left() != []) == ("T", True)
     silent(sleeper)
     request = json.dumps({"do": "renew", "log": 0, "epoch": sleeper.watch._epoch}).encode() + b"\n"
     sleeper.watch._channel.sendall(request * 40)
     assert until(lambda: sleeper.left() == []), sleeper.left()
     sleeper.watch._channel = None
-    with pytest.raises(ClusterError, match=r"watcher of n1 .* has ended, and the broker with it: .* for 3 s \(its lease\)"):
+    with pytest.raises(ClusterError, match=r"watcher of n1 .* has ended, and the broker with it: .* for 8 s \(its lease\)"):
         sleeper.watch.ask("status")
 
 
