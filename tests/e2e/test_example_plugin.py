@@ -23,13 +23,13 @@ def installed(tmp_path_factory):
     """The environment in which the package is installed, beside this one."""
     place = tmp_path_factory.mktemp("site")
     argv = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
-    done = subprocess.run([*argv, "--target", str(place), str(EXAMPLE)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*argv, "--target", str(place), str(EXAMPLE)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def run(argv, env, cwd):
-    return subprocess.run(argv, env=env, cwd=cwd, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    return subprocess.run(argv, env=env, cwd=cwd, capture_output=True, text=True, timeout=600, stdin=subprocess.DEVNULL)
 
 
 def test_what_it_brings_is_listed_beside_the_built_ins(installed, tmp_path):

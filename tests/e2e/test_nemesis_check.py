@@ -100,7 +100,7 @@ def test_the_killed_harness_left_nothing(liar, tmp_path_factory):
 
 def test_a_missing_capability_is_reported_without_starting_a_cluster(tmp_path):
     argv = [sys.executable, "-m", "fencepost", "nemesis", "check", "isolate", "--cluster-set", "loopback=true"]
-    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
     assert done.returncode == 2, done.stderr
     assert "unavailable here, because the campaign asks for loopback" in " ".join(done.stdout.split())
     assert "| isolate | local | - | interface ✓ | options ✓ | inject – |" in done.stdout  # noqa: RUF001

@@ -24,8 +24,10 @@ def test_members_are_killed_and_every_input_is_processed_once(tmp_path):
         "--rate",
         "60",
     ]
-    killed = ["--nemesis", "kill,target=client,every_s=[2,3],lasts_s=[0.1,0.2]"]
-    code, out, err = finish(start(tmp_path, "run", "--workload", "pipeline", "--time", "8", *small, *killed, program=JUDGED_HERE))
+    killed = ["--nemesis", "kill,target=client,every_s=[3,4],lasts_s=[0.1,0.2]", "--seed", "5"]
+    code, out, err = finish(
+        start(tmp_path, "run", "--workload", "pipeline", "--time", "12", *small, *killed, program=JUDGED_HERE)
+    )
     document = verdict(only_run(tmp_path))
     assert (code, document["verdict"]) == (0, "valid"), out + err
     compared = {row["name"]: row["compared"] for row in document["properties"]}

@@ -122,7 +122,7 @@ def a_live_check_is_left_alone(place: Place, run: Path, prefix: Sequence[str] = 
 
 def a_killed_run_is_removed(place: Place, options: Sequence[str], prefix: Sequence[str] = ()) -> Path:
     """After kill -9 of the harness nothing of the run lives on, and `clean --runs 0 --yes` removes all; the run's directory."""
-    process = place.command("run", "--time", "100", *SMALL, *options, prefix=prefix)
+    process = place.command("run", "--time", "600", *SMALL, *options, prefix=prefix)
     run = until(lambda: place.committed() or process.poll())
     assert isinstance(run, Path), finish(process)
     os.kill(harness_of(process), signal.SIGKILL)

@@ -32,7 +32,7 @@ from fencepost.harness.fetching.java import java
 USER, PASSWORD = "fencepost-user", 'correct "horse" \\ battery-staple'
 PREFIX = "fencepost-"
 FOREIGN, FOREIGN_GROUP = "fencepost-orders", "fencepost-billing"  # somebody's own, though their names begin like ours
-START_S = 60
+START_S = 240
 SERVER = """
 process.roles=broker,controller
 node.id=7
@@ -82,11 +82,11 @@ class ForeignCluster:
 
     def topics(self) -> set[str]:
         """Every topic there is, Kafka's own left out."""
-        return {name for name in self.owner.list_topics(timeout=10).topics if not name.startswith("__")}
+        return {name for name in self.owner.list_topics(timeout=60).topics if not name.startswith("__")}
 
     def groups(self) -> set[str]:
         """Every group there is."""
-        groups = self.owner.list_consumer_groups(request_timeout=10).result()
+        groups = self.owner.list_consumer_groups(request_timeout=60).result()
         assert not groups.errors, groups.errors
         return {group.group_id for group in groups.valid}
 
@@ -143,7 +143,7 @@ def _prepare(cluster: ForeignCluster, broker: subprocess.Popen[bytes]) -> None:
     scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     user = UserScramCredentialUpsertion(USER, scram, PASSWORD.encode())
     known = cluster.owner.alter_user_scram_credentials([user])
-    allowed = cluster.owner.create_acls([*_rights()], request_timeout=10)
+    allowed = cluster.owner.create_acls([*_rights()], request_timeout=60)
     for future in (*known.values(), *allowed.values()):
         future.result()
     _use(cluster)
@@ -168,7 +168,7 @@ def _use(cluster: ForeignCluster) -> None:
 
     producer = Producer(cluster.inside)
     producer.produce(FOREIGN, b"theirs")
-    assert producer.flush(10) == 0
+    assert producer.flush(START_S) == 0
     deadline = time.monotonic() + START_S
     while True:  # a coordinator still loading refuses each partition by itself, and the call as a whole succeeds
         offsets = ConsumerGroupTopicPartitions(FOREIGN_GROUP, [TopicPartition(FOREIGN, 0, 1)])

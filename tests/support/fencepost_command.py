@@ -16,7 +16,7 @@ from support.processes import heed_signals
 
 FENCEPOST = Path(sys.executable).with_name("fencepost")
 JUDGED_HERE = (sys.executable, str(Path(__file__).with_name("judged_here.py")))  # without the seconds of Spark
-PATIENCE_S = 240.0
+PATIENCE_S = 600.0
 SLOWLY = ("--rate", "60")  # operations a second: what is asserted shows in hundreds of them as well as in thousands
 ALONE = (*SLOWLY, "--nemesis", "none", "--cluster-set", "brokers=1")
 SMALL = (*ALONE, "--set", "writers=2", "--set", "readers=1", "--set", "uncommitted_readers=0")
@@ -81,7 +81,7 @@ def read_until(process: subprocess.Popen[str], words: str) -> None:
         seen += line
 
 
-def until(what: Callable[[], Any], within_s: float = 90.0) -> Any:
+def until(what: Callable[[], Any], within_s: float = 240.0) -> Any:
     """Wait for something true, and return it."""
     deadline = time.monotonic() + within_s
     while not (seen := what()):

@@ -503,7 +503,7 @@ def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
         for word in ("-n", kind)
     ]
     few = [word for option in ("writers=2", "readers=1", "uncommitted_readers=0") for word in ("--set", option)]
-    options = [*few, "--rate", "60", "--time", "8", "--json", "--results", str(tmp_path)]
+    options = [*few, "--rate", "60", "--time", "8", "--seed", "5", "--json", "--results", str(tmp_path)]
     argv = [*JUDGED_HERE, "run", *cluster, *faults, *options]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.cluster
 
 TEST = """
 name = "theirs"
+seed = 5
 [[test]]
 name = "theirs"
 time_s = {time_s}
@@ -65,7 +66,7 @@ class Look:
 
     def inject(self, cluster, rng):
         own = AdminClient({"bootstrap.servers": cluster.bootstrap(), **resolve(cluster.connection())})
-        seen = len(own.describe_cluster(request_timeout=10).result().nodes)
+        seen = len(own.describe_cluster(request_timeout=60).result().nodes)
         leader = cluster.roles().leader("t", 0)
         return Receipt(role="leader", targets=(leader,), evidence={"before": {"brokers": seen}}, effective=seen == 1)
 
@@ -95,7 +96,7 @@ def write_campaign(directory: Path, options: dict, time_s: int) -> Path:
 def run(somebodys, tmp_path_factory):
     """A run of some seconds, judged: its directory and everything the command said."""
     place = tmp_path_factory.mktemp("theirs")
-    process = start(place / "results", "campaign", str(write_campaign(place, somebodys.options(), 4)))
+    process = start(place / "results", "campaign", str(write_campaign(place, somebodys.options(), 8)))
     with Watched(process.pid) as watched:
         code, out, err = finish(process)
     assert code == 0, out + err
@@ -164,7 +165,7 @@ def test_nothing_of_theirs_was_touched_and_nothing_of_ours_is_left(run, somebody
     until(lambda: somebodys.topics() == {FOREIGN})  # a broker learns of a deletion after the controller has answered
     assert somebodys.groups() == {FOREIGN_GROUP}
     theirs = Consumer({**somebodys.inside, "group.id": "look"})
-    assert theirs.get_watermark_offsets(TopicPartition(FOREIGN, 0), timeout=10) == (0, 1)
+    assert theirs.get_watermark_offsets(TopicPartition(FOREIGN, 0), timeout=60) == (0, 1)
     theirs.close()
 
 
@@ -225,14 +226,14 @@ def test_topics_of_a_run_that_was_killed_inside_are_named(somebodys, tmp_path):
     (topic,) = somebodys.topics() - {FOREIGN}
     assert code == 254
     assert f"left behind: {topic}: performing ended before it could remove them" in out + err
-    assert processes_of(run_dir) == []
+    until(lambda: not processes_of(run_dir))
     somebodys.owner.delete_topics([topic])[topic].result()
 
 
 def in_the_middle(somebodys, tmp_path):
     """A harness in the middle of its workload, with a frozen client and its topic on the cluster; and its run directory."""
     results = tmp_path / "results"
-    harness = start(results, "campaign", str(write_campaign(tmp_path, somebodys.options(), 60)), program=JUDGED_HERE)
+    harness = start(results, "campaign", str(write_campaign(tmp_path, somebodys.options(), 600)), program=JUDGED_HERE)
     run_dir = until(lambda: next((path.parents[1] for path in results.glob("*/*/history/faults.jsonl")), None))
     until(lambda: (run_dir / "history" / "faults.jsonl").stat().st_size)
     os.kill(until(lambda: process_of(run_dir, "fencepost.harness.perform.worker")), signal.SIGSTOP)
@@ -265,13 +266,13 @@ def test_it_tells_of_offsets_leaders_and_coordinators(somebodys, tmp_path):
     with owners(somebodys, tmp_path).up(tmp_path, {"fencepost-a-t": TopicSpec(partitions=2, replication=1)}) as cluster:
         assert (cluster.brokers, cluster.topics) == (("n1",), ("fencepost-a-t-0", "fencepost-a-t-1"))
         producer = Producer({**somebodys.inside, "transactional.id": "fencepost-a-0"})
-        producer.init_transactions(30)
+        producer.init_transactions(60)
         producer.begin_transaction()
         producer.produce("fencepost-a-t", b"x", partition=1)
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         ends = [cluster.admin().end_offsets(cluster.topics, level)["fencepost-a-t-1"] for level in Isolation]
         assert ends == [0, 1]
-        producer.abort_transaction(30)
+        producer.abort_transaction(60)
         written, marker = cluster.log("fencepost-a-t-1")
         assert (written.kind, written.value, written.transactional, marker.kind) == ("record", b"x", True, "ABORT")
         assert written.producer_id == marker.producer_id >= 0

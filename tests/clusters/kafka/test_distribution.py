@@ -125,7 +125,7 @@ from fencepost.harness.fetching import maven
 maven.java = lambda: (sys.argv[1], "17")
 distribution.fetch("4.3.0")
 """
-SLOW_JAVA = "#!/bin/sh\necho $$ > {place}/pid\nexec sleep 60\n"
+SLOW_JAVA = "#!/bin/sh\necho $$ > {place}/pid\nexec sleep 600\n"
 
 
 def test_a_fetch_that_is_killed_takes_its_ivy_along_and_the_next_one_succeeds(cache, tmp_path):
@@ -149,12 +149,12 @@ def test_two_fetches_at_once_fetch_once(cache):
 
     def slow(*arguments):
         going.set()
-        assert go_on.wait(30)
+        assert go_on.wait(120)
         return first(*arguments)
 
     thread = threading.Thread(target=distribution.fetch, args=("4.3.0", lambda _: None, slow))
     thread.start()
-    assert going.wait(30)
+    assert going.wait(120)
     second = threading.Thread(target=distribution.fetch, args=("4.3.0", heard.append, first))
     second.start()
     assert until(lambda: heard)
@@ -166,7 +166,7 @@ def test_two_fetches_at_once_fetch_once(cache):
     assert first.calls == 1
 
 
-def until(condition, within_s=30):
+def until(condition, within_s=120):
     deadline = time.monotonic() + within_s
     while not (seen := condition()) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -14,7 +14,7 @@ from fencepost.clusters.kafka import protocol
 def test_a_broker_that_replies_without_error_answers():
     """ApiVersions version 0 is key 18 with an empty body."""
     with broker(struct.pack(">h", 0) + ints(0)) as (address, heard):
-        assert protocol.answers(address)
+        assert protocol.answers(address, 60.0)
     assert heard == [struct.pack(">hhi", 18, 0, 1) + text("fencepost")]
 
 

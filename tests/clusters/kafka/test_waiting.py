@@ -41,14 +41,14 @@ class Dying(SimpleNamespace):
 def test_a_node_that_dies_while_starting_is_an_error_with_the_end_of_its_log():
     cluster = Dying(deaths=1)
     with pytest.raises(ClusterError, match="n2 ended with status 1 while waiting for the end: its last words"):
-        KafkaCluster._wait(cluster, 5.0, "the end", cluster.problem)
+        KafkaCluster._wait(cluster, 120.0, "the end", cluster.problem)
     assert cluster.starts == 0
 
 
 def test_while_healing_a_node_that_dies_is_started_once_more_and_not_twice():
     cluster = Dying(deaths=1)
-    KafkaCluster._wait(cluster, 5.0, "the end", cluster.problem, once_more=cluster._planned)
+    KafkaCluster._wait(cluster, 120.0, "the end", cluster.problem, once_more=cluster._planned)
     assert cluster.starts == 1
     cluster = Dying(deaths=2)
     with pytest.raises(ClusterError, match="n2 ended with status 1"):
-        KafkaCluster._wait(cluster, 5.0, "the end", cluster.problem, once_more=cluster._planned)
+        KafkaCluster._wait(cluster, 120.0, "the end", cluster.problem, once_more=cluster._planned)
