@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
-_ANSWER_S = 10.0
+_ANSWER_S = 30.0
 
 
 class DelayProcess(ABC):

@@ -21,7 +21,7 @@ ENVIRONMENT = {
 }
 REMEDY = "install libfaketime (Debian, Ubuntu: sudo apt install libfaketime)"
 SHM = Path("/dev/shm")
-_TRIAL_S = 20.0
+_TRIAL_S = 60.0
 _DIRECTORIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 
 

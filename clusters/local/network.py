@@ -22,6 +22,7 @@ from fencepost.clusters.fault_tools import packet_rules
 from fencepost.clusters.fault_tools.link_table import LinkTable
 from fencepost.clusters.fault_tools.namespace_delays import NamespaceDelays, missing_capabilities
 from fencepost.clusters.fault_tools.probes import POLL_S, ProbeSeries
+from fencepost.clusters.fault_tools.remote_probes import closed_pairs
 from fencepost.clusters.kafka.node_plan import HUB
 from fencepost.clusters.local import disks
 from fencepost.harness.api import ClusterError, Fillable, PacketTimes, Pair
@@ -214,8 +215,8 @@ def _trial() -> None:
     network.add("n1", "10.73.1.1")
     network.add("n2", "10.73.1.2")
     network.drop([("n1", "n2")])
-    if network.probe([("n1", "n2"), ("n2", "n1")]) != {("n1", "n2"): False, ("n2", "n1"): True}:
-        raise OSError("a packet rule had no effect")
+    if network.probe([("n1", "n2")])["n1", "n2"] or closed_pairs([("n2", "n1")], network.probe):
+        raise OSError("a packet rule had no effect, or one on the way back")
     network.undrop_all()
     no_disk = disks.trouble()
     print(json.dumps({**network.missing_capabilities(), **({Fillable.__name__: no_disk} if no_disk else {})}))  # noqa: T201

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 SSH_PORT = 22
 _CONNECT_S, QUIET_S, _ALIVE_EVERY_S = 6.0, 120.0, 5
-REACHABLE_S = 3.0
+REACHABLE_S = 8.0
 _LONGEST_S = 900.0  # for a whole answer, however slowly it comes
 MOST_ANSWER, _MOST_ERRORS = 64 << 20, 1 << 16  # bytes
 _SOURCES = Path(__file__).parent

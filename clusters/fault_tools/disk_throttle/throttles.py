@@ -23,7 +23,7 @@ from fencepost.harness.system.python_command import module_command
 _CANNOT = "calls cannot be held back here (seccomp)"
 _PROGRAM = "fencepost.clusters.fault_tools.disk_throttle.throttle_program"
 _FORK_S, _POLL_S = 20.0, 0.002
-_TRIAL_S, _TRIAL_POLL_S = 10.0, 0.02
+_TRIAL_S, _TRIAL_POLL_S = 60.0, 0.02
 
 
 class ThrottledProcess:

@@ -355,6 +355,7 @@ def test_what_may_not_be_removed_is_named_with_the_remedy(somebodys, tmp_path):
 
 def test_a_wrong_password_is_reported_at_once_and_not_repeated(somebodys, monkeypatch):
     monkeypatch.setenv("FENCEPOST_TEST_PASSWORD", "wrong-password")
+    monkeypatch.setattr("fencepost.clusters.external.connection.ANSWER_S", 120.0)
     with pytest.raises(ClusterError, match=r"turned us away: .* invalid credentials with SASL mechanism SCRAM-SHA-512") as caught:
         External(**somebodys.options()).describe()
     assert "wrong-password" not in str(caught.value)
