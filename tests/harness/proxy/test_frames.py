@@ -10,6 +10,7 @@ from support.frames import (
     API_VERSIONS,
     END_TXN,
     FETCH,
+    PATIENCE_S,
     PRODUCE,
     add_partitions,
     answer,
@@ -170,7 +171,7 @@ def test_frames_for_which_there_is_no_memory_pass_in_pieces(kafka_classpath, tmp
             arrived = [brokers.accepted() for _ in clients]
             other = connected(proxy.address)
             other.send(end_txn(9))
-            proxy.control.wait(rule, len(clients) + 1)
+            proxy.control.wait(rule, len(clients) + 1, PATIENCE_S)
             proxy.control.event("go")
             assert [broker.receive() == frame[4:] for broker in arrived] == [True] * len(clients)
             assert correlation_of(brokers.accepted().receive()) == 9
