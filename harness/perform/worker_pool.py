@@ -65,11 +65,13 @@ class Worker:
 def unfinished(worker: Worker, within_s: float) -> str:
     """Wait until a worker has done its work, or has ended, but no longer than `within_s`; returns why it has not, or is empty."""
     deadline = time.monotonic() + within_s
+    over = False
     while not worker.done.wait(0.05):
-        if worker.over.is_set():
+        if over:  # since before the wait: all its reports have been read
             return worker.broken or f"it is gone (exit {worker.popen.wait()})"
         if time.monotonic() > deadline:
             return f"it was not done within {within_s:.0f} s"
+        over = worker.over.is_set()
     return ""
 
 
@@ -120,8 +122,9 @@ class WorkerPool:
         deadline = time.monotonic() + timeout_s
         for worker in self._workers.values():
             while not worker.ready.wait(0.1):
+                over = worker.over.is_set()
                 _demand_sound(worker)
-                if worker.popen.poll() is not None:
+                if over and worker.popen.poll() is not None:
                     self._failed(worker, f"ended at its start (exit {worker.popen.returncode})")
                 if time.monotonic() > deadline:
                     self._failed(worker, f"could not open its client within {timeout_s:.0f} s")
@@ -144,11 +147,12 @@ class WorkerPool:
         """Replace what has died, until `stop`. Its open operation stays unknown; the new one gets a new process number."""
         states = self._cluster.instances() if isinstance(self._cluster, Scalable) else {}
         for slot, worker in list(self._workers.items()):
+            over = worker.over.is_set()  # before what it said last is looked at
             _demand_sound(worker)
             if not states.get(f"c{slot}", True) or slot in self._retired:
                 self._tend_retired(worker, states.get(f"c{slot}", True))
                 continue
-            if worker.popen.poll() is None or worker.done.is_set() or slot in self._stopped:
+            if not over or worker.popen.poll() is None or worker.done.is_set() or slot in self._stopped:
                 continue  # a slot that was stopped: whoever ends now was asked to, and nothing may be written any more
             self.replaced += 1
             self._note(f"worker {slot} is gone (exit {worker.popen.returncode}); replaced")

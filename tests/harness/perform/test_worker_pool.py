@@ -1,10 +1,17 @@
 """The pool of workers: a worker that ends by request is not replaced."""
 
+import io
+import os
 import subprocess
 import sys
+import threading
 import time
+from types import SimpleNamespace
+
+import pytest
 
 from fencepost.clusters.kafka.instances import RunningInstances
+from fencepost.harness.api import ClusterError
 from fencepost.harness.perform.worker_pool import WorkerPool, unfinished
 
 # Ends with its input, and reports nothing of that: as a worker whose last report has not been read yet.
@@ -39,10 +46,9 @@ def test_after_the_stop_no_worker_is_replaced_and_before_it_every_one(tmp_path):
     pool = WorkerPool(cluster, tmp_path, 2, notes.append)
     pool.start([0, 1])
     cluster.started[0].kill()
-    cluster.started[0].wait()
-    pool.tend()
-    assert (pool.replaced, len(cluster.started)) == (1, 3)
-    pool.stop(30.0)
+    assert tended(pool, lambda: pool.replaced == 1)
+    assert len(cluster.started) == 3
+    pool.stop(60.0)
     pool.tend()
     assert [worker.poll() is not None for worker in cluster.started] == [True] * 3
     assert (pool.replaced, len(cluster.started)) == (1, 3)
@@ -63,7 +69,7 @@ class Scaled(OneHost, RunningInstances):
 
 def tended(pool, condition):
     """Tend the pool until a condition holds; returns whether it does."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (holds := condition()) and time.monotonic() < deadline:
         pool.tend()
         time.sleep(0.01)
@@ -80,7 +86,7 @@ def test_a_retired_instance_ends_and_runs_again_when_it_is_recalled(tmp_path):
     assert (pool.replaced, len(cluster.started), notes) == (0, 2, [])
     cluster.recall("c1")
     assert tended(pool, lambda: cluster.running() == [0, 2])
-    pool.stop(30.0)
+    pool.stop(60.0)
     assert cluster.running() == []
 
 
@@ -96,7 +102,7 @@ def test_a_spare_is_started_when_it_is_recalled_and_not_after_the_stop(tmp_path)
     assert announced == [(0, 0), (1, 0)]
     cluster.retire("c1")
     assert tended(pool, lambda: cluster.running() == [0])
-    pool.stop(30.0)
+    pool.stop(60.0)
     cluster.recall("c1")
     pool.tend()
     assert cluster.running() == []
@@ -108,9 +114,9 @@ def test_a_worker_that_goes_on_learns_that_the_workload_is_over_and_so_does_its_
     pool.start([0, 1])
     pool.close_down({1})  # these workers end with any line
     assert tended(pool, lambda: len(cluster.started) == 3)
-    assert cluster.started[2].wait(30) == 0
+    assert cluster.started[2].wait(60) == 0
     assert cluster.started[0].poll() is None
-    pool.stop(30.0)
+    pool.stop(60.0)
 
 
 class Scripted(OneHost):
@@ -140,3 +146,47 @@ def test_a_worker_that_is_gone_is_waited_for_no_longer(tmp_path):
     for process in cluster.started:
         process.kill()
         process.wait()
+
+
+class Unheard(OneHost):
+    """A cluster whose clients have ended, and their reports come later."""
+
+    def spawn(self, node, argv, *, reads, **options):
+        reading, self.reports = os.pipe()
+        ended = {"poll": lambda: 0, "wait": lambda timeout=None: 0, "returncode": 0}
+        self.started.append(SimpleNamespace(stdin=io.BytesIO(), stdout=os.fdopen(reading, "rb"), **ended))
+        os.write(self.reports, b'{"ready": true}\n')
+        return self.started[-1]
+
+
+@pytest.mark.parametrize("last", ["", '{"done": true}', '{"broken": "no room is left"}'])
+def test_what_a_worker_has_said_at_its_end_is_heard_before_it_is_replaced(tmp_path, last):
+    cluster = Unheard()
+    pool = WorkerPool(cluster, tmp_path, 1, lambda _: None)
+    pool.start([0])
+    pool.tend()
+    assert pool.replaced == 0
+    worker = pool._workers[0]
+    os.write(cluster.reports, f"{last}\n".encode() if last else b"")
+    os.close(cluster.reports)
+    assert worker.over.wait(60)
+    if "broken" in last:
+        with pytest.raises(ClusterError, match="no room is left"):
+            pool.tend()
+    else:
+        pool.tend()
+        assert pool.replaced == ("done" not in last)
+
+
+def test_a_worker_that_says_that_it_is_done_and_ends_between_two_looks_has_done_its_work():
+    over = threading.Event()
+
+    class Done(threading.Event):
+        def wait(self, timeout=None):
+            before = self.is_set()
+            self.set()
+            over.set()
+            return before
+
+    ended = SimpleNamespace(wait=lambda: 0)
+    assert unfinished(SimpleNamespace(done=Done(), over=over, broken="", popen=ended), 60.0) == ""
