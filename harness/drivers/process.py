@@ -68,6 +68,7 @@ class DriverProcess:
         self._argv, self._stderr, self._on_wait = list(argv), stderr or sys.stderr.buffer, on_wait
         self._id = 0
         self._mark = secrets.token_hex(16)
+        self._gone = False  # had ended at the step before
         self.library = ""  # known from `start` on
         self._popen: subprocess.Popen[bytes] | None = None
         self._pipes: FramePipes | None = None
@@ -81,6 +82,7 @@ class DriverProcess:
     def start(self) -> Hello:
         """Start it anew and agree on the protocol. Raises CallError when it does not start, or does not speak it."""
         self.end()
+        self._gone = False
         try:
             self._popen = popen = subprocess.Popen(
                 self._argv,
@@ -132,10 +134,14 @@ class DriverProcess:
         return CallError(call, BROKEN, 0, text, fatal=True)
 
     def _look(self, idle: bool) -> None:
-        """At each step of a wait: a driver that has ended answers no more, although others may hold its standard output open."""
+        """At each step of a wait: a driver that has ended answers no more, although others may hold its standard output open.
+
+        What it wrote before its end is there in the step after, at the latest.
+        """
         self._on_wait()
-        if idle and self.pid is None:
+        if idle and self._gone:
             raise EOFError
+        self._gone = self.pid is None
 
     def _ask(self, pipes: FramePipes, request: bytes, patience: Patience) -> None:
         """Write a request. What a driver that has ended wrote before is read all the same: it says why it is of no use."""

@@ -279,6 +279,27 @@ def test_a_death_in_the_middle_of_a_commit_is_fatal(liar, trick, sentence, monke
     assert refused(client.abort, 1).name == GONE
 
 
+def test_an_answer_before_the_end_counts_whenever_the_end_is_seen(liar, tmp_path):
+    """Both may come between two looks, and a child of the driver may hold its standard output open."""
+    client = liar(f"""
+        import subprocess
+        def commit(request):
+            subprocess.Popen([sys.executable, '-c', {CHILD!r}])
+            while not os.path.exists({str(tmp_path / "now")!r}):
+                time.sleep(0.01)
+            ok(request)
+            os._exit(0)
+        tricks['commit'] = commit
+    """)
+
+    def nothing_was_ready():
+        (tmp_path / "now").touch()
+        assert has_ended(client._process._popen.pid)
+
+    client._process._on_wait = nothing_was_ready
+    client.commit(1)
+
+
 def test_a_hanging_call_ends_with_the_driver(liar):
     client = liar("tricks['commit'] = lambda request: time.sleep(600)")
     timer = threading.Timer(0.1, os.kill, (client._process.pid, signal.SIGKILL))
