@@ -23,7 +23,7 @@ CALL_S = 15.0
 ANSWER_SLACK_S = 5.0
 FREEZE_S = 10.0
 READ_S = 30.0
-END_S = 5.0
+END_S = 10.0
 MARKERS_S = 10.0
 TRANSACTIONAL = {"acks": "all", "enable.idempotence": True, "transaction.timeout.ms": 20_000, "delivery.timeout.ms": 15_000}
 

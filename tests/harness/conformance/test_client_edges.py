@@ -93,7 +93,7 @@ def played(tmp_path, stories, lie="pass"):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(client_edges, "QUIET_S", 0.05)
+    monkeypatch.setattr(client_edges, "QUIET_S", 0.0)  # one poll
     monkeypatch.setattr(client_fixture, "MARKERS_S", 0.05)
 
 
