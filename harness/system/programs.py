@@ -65,7 +65,7 @@ def _await(process: subprocess.Popen[bytes], timeout_s: float, logs: Sequence[Sh
             process.wait(min(_STEP_S, max(0.0, deadline - time.monotonic())))
         except subprocess.TimeoutExpired:
             if time.monotonic() >= deadline:
-                return False
+                return process.poll() is not None  # it may have ended while this process did not run
             for log in logs:
                 log.shorten()
         else:
