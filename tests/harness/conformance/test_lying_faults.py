@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -101,22 +102,28 @@ def test_a_fault_that_does_nothing_and_has_perfect_evidence_is_rejected(kind):
     assert result.ok is False, result
 
 
-def test_a_pause_that_a_thread_ends_is_rejected():
+def test_a_pause_that_a_thread_ends_is_rejected(monkeypatch):
     """It hurts when inject returns, and no longer when it is to be healed."""
-    fault, over = honest("pause"), threading.Event()
+    fault, seen, over = honest("pause"), threading.Event(), threading.Event()
 
     def inject(self: Any, cluster: Any, rng: Any) -> Receipt:
         receipt = fault.inject(cluster, rng)
 
         def thaw() -> None:
+            seen.wait()
             cluster.resume(*receipt.targets)
             over.set()
 
-        threading.Timer(0.05, thaw).start()
+        threading.Thread(target=thaw, daemon=True).start()
         return receipt
 
+    def sleep(seconds: float) -> None:
+        seen.set()
+        assert over.wait(60)
+
+    clocks = {"monotonic": time.monotonic, "monotonic_ns": time.monotonic_ns}
+    monkeypatch.setattr("fencepost.harness.conformance.stories.time", SimpleNamespace(sleep=sleep, **clocks))
     result = effect(lies(fault, inject), FakeCluster(), replace(QUICK, active_s=0.5))
-    assert over.wait(30)
     assert result.ok is False, result
     assert result.seen.startswith("0.5 s after inject, with the fault said to be active: ")
 

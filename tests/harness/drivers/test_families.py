@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
 from fencepost.harness.api import CampaignError, ClusterError
 from fencepost.harness.api.errors import UnusableLibrary
-from fencepost.harness.drivers import families
+from fencepost.harness.drivers import families, pipes
 from fencepost.harness.plugins import registry
+from fencepost.harness.system.logs import ShortLog
 
 DRIVER = """
 import json, sys
@@ -185,7 +188,17 @@ def test_an_answer_to_check_of_another_shape_is_a_sentence_about_the_driver(pige
 
 
 def test_a_silent_driver_is_named_with_what_it_wrote_and_nothing_reaches_the_terminal(pigeons, monkeypatch, capfd):
-    monkeypatch.setattr("fencepost.harness.drivers.process.HELLO_S", 0.7)
+    logs = []
+
+    class Log(ShortLog):
+        def __enter__(self):
+            logs.append(self)
+            return super().__enter__()
+
+    clock = count()
+    monkeypatch.setattr(families, "ShortLog", Log)
+    monkeypatch.setattr(pipes, "time", SimpleNamespace(monotonic=lambda: next(clock) if logs[0].last_words() else -1))
+    monkeypatch.setattr("fencepost.harness.drivers.process.HELLO_S", 1.0)
     monkeypatch.setattr("fencepost.harness.system.logs.SHORT", 1 << 16)
     pigeons.source.write_text("import os\nwhile True: os.write(2, b'cannot find the loft\\n')\n")
     with pytest.raises(
