@@ -21,6 +21,7 @@ from fencepost.harness.fetching.java import directories
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 ADDRESS = "rest"  # in an instance's directory: where its REST interface is
 FIRST_PORT = 8083
+ANSWER_S = 1.0  # to the question whether a worker serves, which is asked again
 ADMIN_S, WRITE_S = 90.0, 30.0  # constants of Connect 3.3 to 4.3: see `fencing_s`
 SYNC = "worker.sync.timeout.ms"
 _TIMES = {  # a dead worker is noticed within a run, and its tasks are given away
@@ -144,7 +145,7 @@ def serves(directory: Path) -> bool:
     import urllib.request
 
     try:
-        with urllib.request.urlopen((directory / ADDRESS).read_text(), timeout=1.0):
+        with urllib.request.urlopen((directory / ADDRESS).read_text(), timeout=ANSWER_S):
             return True
     except (OSError, ValueError, http.client.HTTPException):
         return False

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from support.ports import closed_port
 
 from fencepost.harness.api import ConnectInstance, ConnectWorker
 from fencepost.harness.connect.worker import (
@@ -98,9 +99,10 @@ def answering():
         server.shutdown()
 
 
-def test_a_worker_serves_when_it_answers_and_not_before(tmp_path, answering):
+def test_a_worker_serves_when_it_answers_and_not_before(tmp_path, answering, monkeypatch):
+    monkeypatch.setattr("fencepost.harness.connect.worker.ANSWER_S", 60.0)
     assert not serves(tmp_path), "it has not even said where it is"
-    (tmp_path / "rest").write_text("http://127.0.0.1:9")
+    (tmp_path / "rest").write_text(f"http://127.0.0.1:{closed_port()}")
     assert not serves(tmp_path)
     (tmp_path / "rest").write_text(answering)
     assert serves(tmp_path)
