@@ -1,22 +1,26 @@
 'use strict'
 // A library in memory for the driver's shared part. A record's value says what becomes of it: "fail", "fatal", "hang", "lost", "astray" or anything else;
-// "slow 20" takes so many ms, and after "commit 20" the commit does.
+// "slow 20" takes so many ms; "until FILE" waits until there is such a file, and after "commit FILE" the commit does.
+const fs = require('node:fs')
 const { CallError, serve } = require(process.argv[2])
 
 const log = []
 let held = 0
+const sleep = ms => new Promise(resolve => setTimeout(resolve, ms))
+const made = async file => { while (!fs.existsSync(file)) await sleep(2) }
 
 class Producer {
   constructor ({ values }) { this.values = values }
   async open () {}
-  async begin () { this.committing = 1 }
+  async begin () { this.awaited = '/' }
   async send ({ partition, value }) {
     const text = value.toString()
     held += 1
     if (held > 1) throw new Error('two sends at once')
-    const [what, ms] = text.split(' ', 2)
-    if (what === 'commit') this.committing = Number(ms)
-    await new Promise(resolve => setTimeout(resolve, what === 'slow' ? Number(ms) : 1))
+    const [what, more] = text.split(' ', 2)
+    if (what === 'commit') this.awaited = more
+    await sleep(what === 'slow' ? Number(more) : 1)
+    if (what === 'until') await made(more)
     held -= 1
     if (text === 'hang') await new Promise(() => {})
     if (text === 'fail') throw new CallError('NOT_ENOUGH_REPLICAS', 'too few', {}, 19)
@@ -25,7 +29,7 @@ class Producer {
     if (text === 'astray') return { partition: partition + 1, offset: 3 }
     return { partition, offset: log.push(text) - 1 }
   }
-  async commit () { await new Promise(resolve => setTimeout(resolve, this.committing)) }
+  async commit () { await made(this.awaited) }
   async abort () { if (this.values.acks === -1) throw new TypeError('the library failed') }
   async leave () {}
   close () { held = 0 }

@@ -71,17 +71,17 @@ def failed_commit(driver, recovery):
     settings = ClientSettings(name="c", bootstrap="b:1", transactional_id="id", producer=producer, recovery=recovery)
     process = DriverProcess(driver)
     client = DriverClient(process, settings)
-    client.open(10)
+    client.open(60)
     client.begin()
     with pytest.raises(CallError, match="socket hang up") as caught:
-        client.commit(5)
+        client.commit(60)
     return process, client, caught.value
 
 
 def test_by_their_documentation_an_abort_follows_and_the_producer_goes_on(driver):
     process, client, error = failed_commit(driver, "documented")
     assert (error.unconfirmed, error.fatal, error.abortable, error.retriable) == (True, False, False, False)
-    client.abort(5)
+    client.abort(60)
     client.begin()
     process.end()
 
@@ -90,7 +90,7 @@ def test_an_abort_that_fails_is_fatal_since_no_call_leads_on(driver, monkeypatch
     monkeypatch.setenv("ABORT", "fails")
     process, client, _ = failed_commit(driver, "documented")
     with pytest.raises(CallError) as caught:
-        client.abort(5)
+        client.abort(60)
     assert caught.value.fatal
     process.end()
 
