@@ -1,4 +1,4 @@
-"""For all tests: no deadlines, since machines are shared; marks that follow from what a test uses; and what runs side by side."""
+"""For all tests: no deadlines, as machines are shared, and no luck; marks by what a test uses; and what runs side by side."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.runner import runtestprotocol
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession  # the process that only distributes the tests needs none
 
-settings.register_profile("patient", deadline=None)
+# The same examples in every run: what fails does so where it was broken. By night they are drawn anew.
+settings.register_profile("patient", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 gc.set_threshold(20_000, 20, 20)  # thousands of tests are millions of objects, which live until the end: see below
 
