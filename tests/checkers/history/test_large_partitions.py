@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from support.installed import DAMAGES
+from support.open_files import open_files
 
 from fencepost.checkers.anomalies import consecutive_reads, producer_order
 from fencepost.checkers.api import partition_check
@@ -56,14 +58,16 @@ def rows(history) -> HistoryRows:
     return read_rows(history)
 
 
-def opened_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+@pytest.fixture
+def own_folder(tmp_path, monkeypatch) -> Path:
+    """A folder, for files without a name too."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
 
 
 @pytest.mark.parametrize("large", [1, 3000, 1 << 30])
-def test_parts_come_back_in_order_and_leave_no_file_open(history, monkeypatch, large):
+def test_parts_come_back_in_order_and_leave_no_file_open(history, own_folder, monkeypatch, large):
     monkeypatch.setattr(large_partitions, "LARGE", large)
-    before = opened_files()
     for parts in scan_locally(LocalSource(history)).values():
         held = PackedParts()
         for part in parts * 3:
@@ -71,26 +75,26 @@ def test_parts_come_back_in_order_and_leave_no_file_open(history, monkeypatch, l
         assert held.size == 3 * sum(len(part.shared) + len(part.own) for part in parts)
         taken = held.take(ArrayFiles())
         assert [PackedPart(side, bytes(shared), bytes(own)) for side, shared, own in taken] == parts * 3
+        assert large > 1 or open_files(own_folder)
         del taken
-    assert opened_files() == before
+    assert open_files(own_folder, history.parent) == []
 
 
-def test_parts_that_executors_stored_come_back_in_order_and_leave_no_file_open(history, tmp_path, monkeypatch):
+def test_parts_that_executors_stored_come_back_in_order_and_leave_no_file_open(history, own_folder, monkeypatch):
     """Of several processes, whose parts of a partition lie in several files; a process appends to its own."""
-    before = opened_files()
     packed = scan_locally(LocalSource(history))
     held: dict[str, PackedParts] = {}
     for pid in (7, 8, 7):
         monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
-        for name, part in stored(tmp_path, ((name, part) for name, parts in packed.items() for part in parts)):
+        for name, part in stored(own_folder, ((name, part) for name, parts in packed.items() for part in parts)):
             held.setdefault(name, PackedParts()).append(part)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts-7", "parts-8"]
+    assert sorted(path.name for path in own_folder.iterdir()) == ["parts-7", "parts-8"]
     for name, parts in packed.items():
         assert held[name].size == 3 * sum(part.size for part in parts)
         taken = held.pop(name).take(ArrayFiles())
         assert [PackedPart(side, bytes(shared), bytes(own)) for side, shared, own in taken] == parts * 3
         del taken
-    assert opened_files() == before
+    assert open_files(own_folder, history.parent) == []
 
 
 @pytest.mark.parametrize("name", SLICED)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import time
 
 import numpy as np
 import pytest
+from support.open_files import open_files
 
 from fencepost.checkers.model import array_files
 from fencepost.checkers.model.array_files import SMALL, ArrayFiles, Arrays, ReusedFile
@@ -72,11 +72,11 @@ def test_what_lies_in_a_file_is_not_written_again(arrays):
 
 def test_no_file_has_a_name_and_none_outlives_its_array(tmp_path):
     arrays = ArrayFiles(tmp_path)
-    before = len(os.listdir("/proc/self/fd"))
     stored = [arrays.stored(np.arange(LARGE)) for _ in range(3)]
     assert not list(tmp_path.iterdir())
+    assert len(open_files(tmp_path)) == 3
     del stored
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files(tmp_path) == []
 
 
 def test_an_array_for_which_the_disk_has_no_room_stays_in_memory(arrays):
