@@ -182,17 +182,21 @@ class Producer:
 # The broker, and the proxy before it
 # --------------------------------------------------------------------------------------------------
 class LosingProxy:
-    """Passes everything on; once armed, the next Produce reaches the broker, and the connection ends before its answer."""
+    """Passes everything on; once armed, the next Produce reaches the broker, and the connection ends before its answer.
+
+    port: 0 for any that is free.
+    """
 
     def __init__(self, port: int, broker: int) -> None:
         self.armed = threading.Event()
-        self._port, self._broker = port, broker
+        self.port, self._broker = port, broker
         self._ready = threading.Event()
         threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True).start()
         self._ready.wait()
 
     async def _serve(self) -> None:
-        async with await asyncio.start_server(self._connection, "127.0.0.1", self._port) as server:
+        async with await asyncio.start_server(self._connection, "127.0.0.1", self.port) as server:
+            self.port = server.sockets[0].getsockname()[1]
             self._ready.set()
             await server.serve_forever()
 

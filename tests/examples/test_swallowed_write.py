@@ -39,8 +39,8 @@ def test_the_proxy_loses_the_answer_of_one_produce_which_the_broker_got(reproduc
     received = []
     with socket.create_server(("127.0.0.1", 0)) as broker:
         threading.Thread(target=answer, args=(broker, received), daemon=True).start()
-        (port,) = reproducer.free_ports(1)
-        proxy = reproducer.LosingProxy(port, broker.getsockname()[1])
+        proxy = reproducer.LosingProxy(0, broker.getsockname()[1])
+        port = proxy.port
         assert answer_to(port, b"\x00\x00first") == b"\x00\x00first", "nothing is lost before it is armed"
         proxy.armed.set()
         assert answer_to(port, b"\x00\x03other") == b"\x00\x03other", "another request than Produce"
@@ -69,7 +69,7 @@ def echo(connection, received):
 
 def answer_to(port, body):
     """The answer to one request on a connection of its own; empty when the connection ended."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(struct.pack(">i", len(body)) + body)
         try:
             data = connection.recv(1024)
