@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_another_version_of_the_functions_has_its_own(tmp_path):
     source = tmp_path / "filters.py"
     source.write_text("")
     before = CompiledTemplates("html", [source]).folder
-    source.touch()
+    os.utime(source, (1, 1))
     assert CompiledTemplates("html", [source]).folder != before
 
 

@@ -228,18 +228,12 @@ def test_a_run_that_is_still_performed_is_waited_for(fencepost, monkeypatch):
     file = night(*TESTS)
     fencepost("campaign", file)
     [record] = rounds_of()
+    directory = directory_of(record, 2)
     cut_back(record, 0, 1)
-    with liveness.hold(directory_of_last(record)):
+    with liveness.hold(directory):
         code, _, err = fencepost("campaign", file, "--resume")
     assert code == 254
     assert "is still being performed or judged" in err
-
-
-def directory_of_last(record):
-    return max(
-        (path for path in record.folder.iterdir() if path.name != "rounds"),
-        key=lambda path: (path / "plan.json").stat().st_mtime_ns,
-    )
 
 
 def test_only_red_takes_what_was_red_with_the_seed_of_that_round(fencepost):
