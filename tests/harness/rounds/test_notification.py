@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from support.rounds import night, performed, rounds_of
 
 from fencepost.harness.rounds import on_red
 from fencepost.harness.rounds.annotations import command
+from fencepost.harness.system import processes
 
 COMMAND = "cat > mail; env | grep ^FENCEPOST_ > variables"
 
@@ -120,11 +121,12 @@ def test_a_command_that_fails_is_a_sentence_and_changes_nothing(fencepost, given
 
 def test_a_command_that_does_not_end_is_ended_with_all_it_has_started(fencepost, monkeypatch):
     monkeypatch.setattr(on_red, "TIMEOUT_S", 1.0)
-    code, _, err = fencepost("campaign", night("lost"), "--on-red", "sleep 4711 & sleep 4711")
+    endless = f"sleep 4711.{os.getpid()}"  # of this process of the tests alone
+    code, _, err = fencepost("campaign", night("lost"), "--on-red", f"{endless} & {endless}")
     assert code == 1
     assert "has not ended within 1 second, and was ended" in err
-    deadline = time.monotonic() + 20
-    while subprocess.run(["pgrep", "-f", "sleep 4711$"], capture_output=True, check=False).returncode == 0:
+    deadline = time.monotonic() + 60
+    while any(endless in " ".join(processes.command_line(pid)) for pid in processes.process_ids()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
