@@ -203,7 +203,9 @@ def test_commands_work_in_an_empty_directory_and_new_plug_ins_pass_their_tests(i
 @pytest.mark.spark
 @pytest.mark.usefixtures("untouched")
 def test_a_campaign_is_performed_judged_and_reported(installed, tmp_path):
-    demand(installed.run(tmp_path, "doctor"))
+    findings = {finding["name"]: finding for finding in json.loads(installed.run(tmp_path, "doctor", "--json").stdout)}
+    wanting = {name for name, finding in findings.items() if finding["ok"] is False}
+    assert wanting <= {"memory", "disk"}, findings  # other tests take of both at the same time
     shown = demand(installed.run(tmp_path, "campaign", "smoke", "--show"))
     assert "\ntime_s = 10\n" in shown
     (tmp_path / "quick.toml").write_text(shown.replace("\ntime_s = 10\n", "\ntime_s = 3\nrate = 60\n"))
