@@ -107,7 +107,7 @@ def test_the_thread_that_makes_the_session_may_judge_a_run_meanwhile(spark, tmp_
     def session():
         other = Thread(target=judged, args=(tmp_path / "warm", spark, False), daemon=True)
         other.start()
-        other.join(20)
+        other.join(240)
         ended.append(not other.is_alive())
         return spark
 

@@ -26,7 +26,7 @@ class Started:
         self.ended, self.status = threading.Event(), 0
 
     def wait(self, timeout=None):
-        self.ended.wait(10)
+        self.ended.wait(60)
         return self.status
 
     def end(self, status):
@@ -68,7 +68,7 @@ def test_an_image_starts_with_the_variables_of_fencepost_and_none_of_this_machin
     assert (log, directory) == (tmp_path / "logs" / "c2" / "application.log", tmp_path / "data" / "c2")
     assert program.poll() is None
     cluster.program.end(3)
-    assert program.wait(10) == 3
+    assert program.wait(60) == 3
 
 
 def test_it_gets_sigterm_and_is_killed_when_it_does_not_end(tmp_path):
@@ -78,11 +78,11 @@ def test_it_gets_sigterm_and_is_killed_when_it_does_not_end(tmp_path):
     with pytest.raises(subprocess.TimeoutExpired):
         program.wait(0.01)
     program.terminate()
-    assert (program.wait(10), cluster.signals) == (143, [("c2", "SIGTERM")])
+    assert (program.wait(60), cluster.signals) == (143, [("c2", "SIGTERM")])
     program.start({})
     assert program.poll() is None
     program.kill()
-    assert (program.wait(10), cluster.signals[1:]) == (137, [("c2", "SIGKILL")])
+    assert (program.wait(60), cluster.signals[1:]) == (137, [("c2", "SIGKILL")])
 
 
 def test_an_image_that_cannot_be_started_is_answered_with_the_reason(tmp_path, monkeypatch):

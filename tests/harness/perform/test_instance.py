@@ -49,6 +49,7 @@ def lives(tmp_path, code, stop_after=None):
 def _quick(monkeypatch):
     monkeypatch.setattr(instance, "PAUSE_S", 0.01)
     monkeypatch.setattr(instance, "STARTED_S", 0.2)
+    monkeypatch.setattr(instance, "SHORT_S", 60.0)  # a busy machine may need long to start Python
     monkeypatch.setattr(instance, "leads_group", lambda: False)  # or the tests' own group would be asked to end
 
 

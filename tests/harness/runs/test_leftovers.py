@@ -103,11 +103,12 @@ def test_a_sandbox_is_an_orphan_when_no_process_has_the_other_end_of_its_lifelin
     sandbox.stdin.close()
     assert leftovers.orphaned_sandboxes(seen) == seen
     leftovers.end(seen[0])
-    assert sandbox.wait(20) == -signal.SIGKILL
+    assert sandbox.wait(60) == -signal.SIGKILL
     leftovers.end(seen[0])
 
 
-def test_a_sandbox_that_is_ending_has_time_to(sandbox):
+def test_a_sandbox_that_is_ending_has_time_to(sandbox, monkeypatch):
+    monkeypatch.setattr(leftovers, "_PATIENCE_S", 60.0)
     sandbox.stdin.close()
     assert leftovers.orphaned_sandboxes([Process(sandbox.pid, 1, SANDBOX)]) == []
 

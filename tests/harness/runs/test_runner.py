@@ -43,7 +43,7 @@ def judged(tmp_path, monkeypatch, last):
     """Return whether the session was over when the report was made, and whether it is after the end."""
     session, before = Session(), []
     monkeypatch.setattr(services, "judge", lambda: Judge(session))
-    monkeypatch.setattr(report, "render", lambda run, *_: before.append(session.ended.wait(10 if last else 0)))
+    monkeypatch.setattr(report, "render", lambda run, *_: before.append(session.ended.wait(60 if last else 0)))
     runner = Runner(results=tmp_path, on_event=lambda event: None)
     runner.start_spark(warm=False)
     runner.judge(open_run(write_lawful(tmp_path / "run", transactions=5).directory), last=last)
