@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -36,8 +38,10 @@ def following(answers):
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(draining, "LOOK_S", 0.01)
+def _clock(monkeypatch):
+    """A hundredth of a second goes by from one look at it to the next, and no wait takes longer."""
+    clock = SimpleNamespace(monotonic=count(step=0.01).__next__, sleep=lambda _: None)
+    monkeypatch.setattr(draining, "time", clock)
 
 
 def drained(group, *groups, ends=({"out-0": 5},), program=PROGRAM):

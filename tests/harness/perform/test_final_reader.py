@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from itertools import count
+from types import SimpleNamespace
 
 from fencepost.harness.api import Isolation
 from fencepost.harness.history.writer import HistoryWriter
+from fencepost.harness.perform import final_reader
 from fencepost.harness.perform.final_reader import FinalReader
 from fencepost.harness.perform.worker_commands import Control
 from fencepost.workloads.testing.fake_client import FakeClient, error
 from fencepost.workloads.transactions import Transactions
 
 
-def test_one_that_cannot_read_says_why(tmp_path):
+def test_one_that_cannot_read_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr(final_reader, "time", SimpleNamespace(monotonic=count(step=0.1).__next__))
     reports = []
     control = Control(orders={"starts": {"t-0": 0}, "ends": {"t-0": 5}, "bound_s": 0.3})
     control.go.set()
