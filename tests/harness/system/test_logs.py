@@ -11,7 +11,7 @@ import pytest
 from fencepost.harness.system import logs
 from fencepost.nemesis.support.waiting import poll_until
 
-WRITER = "import os\nwhile True: os.write(1, b'x' * 4095 + b'\\n')"
+WRITER = "import os, time\nwhile not time.sleep(0.0002): os.write(1, b'x' * 4095 + b'\\n')"
 
 
 @pytest.fixture(autouse=True)
