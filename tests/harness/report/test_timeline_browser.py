@@ -362,7 +362,7 @@ def test_a_hidden_page_is_no_error_and_is_drawn_when_it_is_shown(browse, report_
         await wait(100);
         const seen = [inner().getElementById("script-errors").hidden, painted()];
         frame.style.display = "block";
-        for (let n = 0; n < 50 && !painted(); n++) await wait(50);
+        for (let n = 0; n < 1200 && !painted(); n++) await wait(50);
         seen.push(inner().getElementById("script-errors").hidden, painted(), inner().querySelectorAll(".uplot").length);
         document.documentElement.dataset.result = JSON.stringify(seen);
       })();
@@ -389,7 +389,7 @@ def test_a_part_of_the_page_that_is_not_displayed_is_drawn_later(play):
         await wait(100);
         canvas.width = 1;
         section.style.display = "";
-        for (let n = 0; n < 50 && canvas.width < 300; n++) await wait(50);
+        for (let n = 0; n < 1200 && canvas.width < 300; n++) await wait(50);
         seen.push(canvas.width > 300);
         """,
     )
@@ -430,7 +430,7 @@ def test_the_legend_is_printed_without_backgrounds(play):
         await Promise.resolve(); // uPlot draws in a microtask
         seen.push(by("figure").clientWidth <= 720, document.querySelector(".uplot").clientWidth <= 720);
         window.dispatchEvent(new Event("afterprint"));
-        await wait(100);
+        for (let n = 0; n < 1200 && document.querySelector(".uplot").clientWidth <= 720; n++) await wait(50);
         seen.push(document.querySelector(".uplot").clientWidth > 720);
         """,
     )

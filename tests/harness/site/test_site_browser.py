@@ -246,16 +246,16 @@ def test_a_run_alone_is_compared_with_the_last_that_was_as_expected(browse, smal
         assert_sound(browse(small / "compare.html", fragment=fragment))
 
 
-def test_a_served_page_follows_the_runs_and_keeps_its_filter(browse, tmp_path, monkeypatch):
+def test_a_served_page_follows_the_runs_and_keeps_its_filter(browse, tmp_path, tmp_path_factory, monkeypatch):
     monkeypatch.setattr("fencepost.harness.site.live.EVERY_S", 0.0)
     monkeypatch.setattr("fencepost.harness.site.live.SHARE", 0)
-    write_run(tmp_path, "nightly", "20261101T010000Z-first")
+    first = write_run(tmp_path, "nightly", "20261101T010000Z-first")
+    beside = tmp_path_factory.mktemp("beside")
+    second = write_run(beside, "nightly", "20261102T010000Z-second", verdict=invalid(finding()))
     with SiteServer(tmp_path, "127.0.0.1", 0) as server:
         thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.05), daemon=True)
         thread.start()
-        writing = threading.Timer(
-            0.5, lambda: write_run(tmp_path, "nightly", "20261102T010000Z-second", verdict=invalid(finding()))
-        )
+        writing = threading.Timer(0.5, second.rename, (first.with_name(second.name),))  # all of it at once
         writing.start()
         play = played(
             f"""
