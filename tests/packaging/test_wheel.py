@@ -208,7 +208,7 @@ def test_a_campaign_is_performed_judged_and_reported(installed, tmp_path):
     assert wanting <= {"memory", "disk"}, findings  # other tests take of both at the same time
     shown = demand(installed.run(tmp_path, "campaign", "smoke", "--show"))
     assert "\ntime_s = 10\n" in shown
-    (tmp_path / "quick.toml").write_text(shown.replace("\ntime_s = 10\n", "\ntime_s = 3\nrate = 60\n"))
+    (tmp_path / "quick.toml").write_text(shown.replace("\ntime_s = 10\n", "\ntime_s = 5\nrate = 60\n"))
     demand(installed.run(tmp_path, "campaign", "quick.toml", "--cluster-set", "brokers=1"))
     run_dir = only_run(tmp_path / "results")
     on_spark = verdict(run_dir)
