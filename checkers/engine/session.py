@@ -14,9 +14,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from py4j import protocol
 from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 import fencepost
 from fencepost.checkers.engine.class_archive import archive_options
@@ -108,12 +110,22 @@ def _new_context(settings: SparkConf, scratch: liveness.TemporaryPlace) -> Spark
     """A context, and a JVM unless there is one; `scratch` has what that writes, and goes when the context or the process ends."""
     try:
         gateway = SparkContext._gateway or _start_jvm(settings, scratch)
+        _converters_of_numpy(False)
         context = SparkContext(conf=settings, gateway=gateway)
         scratch.started()  # from now on the JVM makes nothing there, and ends with its standard input
         return context
     except BaseException:
         scratch.remove()
         raise
+
+
+def _converters_of_numpy(wanted: bool) -> None:
+    """Let numbers and arrays of NumPy go to the JVM, or not.
+
+    Those who convert them look at each argument of each call, and import pandas and Spark's own tests for it: a second.
+    """
+    others = [each for each in protocol.INPUT_CONVERTER if not isinstance(each, NumpyArrayConverter | NumpyScalarConverter)]
+    protocol.INPUT_CONVERTER[:] = [NumpyArrayConverter(), *others, NumpyScalarConverter()] if wanted else others
 
 
 def _end(scratch: liveness.TemporaryPlace) -> None:
@@ -132,6 +144,7 @@ class _LazySession:
 
     @cached_property
     def _sql_session(self) -> SparkSession:
+        _converters_of_numpy(True)
         return SparkSession.builder.config(conf=self._settings).getOrCreate()
 
     def __getattr__(self, name: str) -> Any:
