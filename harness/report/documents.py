@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -246,8 +247,19 @@ def _problem(path: Path, error: Exception) -> Problem:
 def _ops(path: Path) -> Ops:
     """Row group by row group: a history may have many million operations."""
     with pq.ParquetFile(path, read_dictionary=list(_WORDS)) as file:
-        groups = (file.read_row_group(group, columns=list(LIGHT)) for group in range(file.metadata.num_row_groups))
-        return operations(groups, file.metadata.num_rows, path)
+        return operations(_row_groups(file), file.metadata.num_rows, path)
+
+
+def _row_groups(file: pq.ParquetFile) -> Iterator[pa.Table]:
+    """Each is read while somebody makes something of the one before."""
+    with ThreadPoolExecutor(1) as pool:
+        following: Future[pa.Table] | None = None
+        for group in range(file.metadata.num_row_groups):
+            before, following = following, pool.submit(file.read_row_group, group, columns=list(LIGHT))
+            if before:
+                yield before.result()
+        if following:
+            yield following.result()
 
 
 def operations(tables: Iterable[pa.Table], count: int, path: Path) -> Ops:
