@@ -20,7 +20,7 @@ from fencepost.checkers.contract.common_rules import UNLESS_MEMBER, UNLESS_PRODU
 from fencepost.checkers.contract.needs import ALL_READS, ANYBODY, OUTCOMES, POLLS, SENDS, Needs
 from fencepost.checkers.contract.rules import FORBIDDEN, Rule
 from fencepost.checkers.history.positions import REBALANCING
-from fencepost.checkers.model.arrays import Bools, Ints
+from fencepost.checkers.model.arrays import Ints, true_positions
 from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import CheckResult, join_rows
@@ -117,18 +117,22 @@ def _pairs(some: pd.DataFrame, assigned: dict[int, Ints]) -> pd.DataFrame:
 
 def _between(some: pd.DataFrame, pairs: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Rows for the pairs between which another process committed: those two, and the first of the others."""
-    some = some.reset_index(drop=True)
-    by_start = some.sort_values("began")
-    began, ended, process = (by_start[name].to_numpy() for name in ("began", "ended", "process"))
-    for first, second in pairs.itertuples(index=False):
-        earlier, later = some.iloc[first], some.iloc[second]
-        reach = slice(int(np.searchsorted(began, earlier["ended"], "right")), int(np.searchsorted(began, later["began"])))
-        inside: Bools = (ended[reach] < later["began"]) & (process[reach] != earlier["process"])
+    began, ended, process, op = (some[name].to_numpy() for name in ("began", "ended", "process", "op"))
+    first, second = (pairs[name].to_numpy() for name in ("first", "second"))
+    order = np.argsort(began, kind="stable")
+    starts, stops = np.searchsorted(began[order], ended[first], "right"), np.searchsorted(began[order], began[second])
+    found, others = list[int](), list[int]()
+    for place in true_positions(starts < stops).tolist():  # most have none between them, of whichever process
+        between = order[starts[place] : stops[place]]
+        inside = (ended[between] < began[second[place]]) & (process[between] != process[first[place]])
         if inside.any():
-            other = by_start.iloc[[reach.start + int(inside.argmax())]]
-            sent = some.iloc[[first, second]]
-            yield rows_of(as_rows(sent).assign(cause=later["op"]), "sent")
-            yield rows_of(as_rows(other).assign(cause=later["op"]), "read")
+            found.append(place)
+            others.append(int(between[inside.argmax()]))
+    if found:
+        sent = np.column_stack([first[found], second[found]]).ravel()
+        cause = op[second[found]]
+        yield rows_of(as_rows(some.iloc[sent]).assign(cause=np.repeat(cause, 2)), "sent")
+        yield rows_of(as_rows(some.iloc[others]).assign(cause=cause), "read")
 
 
 def _assignments(run: RunView) -> dict[str, dict[int, Ints]]:

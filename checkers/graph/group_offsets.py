@@ -11,6 +11,7 @@ nobody's. docs/graphs.md says why these edges go forward in time where Kafka kee
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -89,7 +90,7 @@ class GroupPartition:
         """Operation -> the committed transaction at whose offset its inputs begin, as far as that may have been."""
         predecessors = {}
         for commit in self.commits:
-            at = int(np.searchsorted(self.committed, commit.first, side="right")) - 1
+            at = bisect_right(self.committed, commit.first) - 1
             writer = self.writers.get(self.committed[at]) if at >= 0 and commit.first != NONE else None
             if writer and writer.op != commit.op and (commit.ended == NONE or writer.began < commit.ended):
                 predecessors[commit.op] = writer
