@@ -247,9 +247,10 @@ def exchange(
     flexible: bool = False,
     plain_reply: bool = False,
 ) -> Reply:
-    """One request and its reply. deadline: by the monotonic clock. Raises OSError."""
+    """One request and its reply. deadline: by the monotonic clock; the reply has a moment in any case. Raises OSError."""
     request = struct.pack(">hhi", key, version, 1) + string(_CLIENT) + (b"\x00" if flexible else b"") + body
     connection.sendall(struct.pack(">i", len(request)) + request)
+    deadline = max(deadline, time.monotonic() + _MOMENT_S)
     (length,) = struct.unpack(">i", _receive(connection, 4, deadline))
     reply = Reply(_receive(connection, length, deadline))
     reply.number(">i")  # correlation id
@@ -261,7 +262,7 @@ def exchange(
 def _receive(connection: socket.socket, length: int, deadline: float) -> bytes:
     received = b""
     while len(received) < length:
-        connection.settimeout(max(_MOMENT_S, deadline - time.monotonic()))
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
         block = connection.recv(length - len(received))
         if not block:
             raise WireError("the broker closed the connection")

@@ -4,6 +4,7 @@ import socket
 import struct
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 from support.fake_broker import broker, ints, text
@@ -45,6 +46,25 @@ def test_an_answer_that_comes_after_a_pause_of_this_machine_is_read(monkeypatch)
         broker = threading.Thread(target=answer)
         broker.start()
         assert protocol.exchange(here, 18, 0, b"", deadline=time.monotonic() - 1.0).number(">h") == 0
+        broker.join()
+
+
+def test_an_answer_that_comes_byte_by_byte_is_not_waited_for_beyond_its_time():
+    here, there = socket.socketpair()
+
+    def answer():
+        there.sendall(struct.pack(">i", 1000))
+        with suppress(OSError):  # nobody reads on
+            for _ in range(1000):
+                there.sendall(b"\0")
+                time.sleep(0.02)
+
+    broker = threading.Thread(target=answer)
+    with there:
+        with here:
+            broker.start()
+            with pytest.raises(TimeoutError):
+                protocol.exchange(here, 18, 0, b"", deadline=time.monotonic())
         broker.join()
 
 
