@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.harness.api import record_ids
+from fencepost.harness.api.history import writing
 
 ERA = 250_000
 SECOND = 1_000_000_000
@@ -45,7 +46,8 @@ class _Long:
         self.index = 0
 
     def write(self) -> None:
-        with pq.ParquetWriter(self.folder / "history.parquet", self._era(0).schema, compression="zstd") as writer:
+        schema = self._era(0).schema
+        with pq.ParquetWriter(self.folder / "history.parquet", schema, **writing(schema)) as writer:
             finals = [self._write_era(number, writer) for number in range(self.eras)]
             for path in finals:
                 self._append(writer, self._later(pq.read_table(path).combine_chunks()))

@@ -25,7 +25,7 @@ from fencepost.checkers.model.arrays import Ints
 from fencepost.harness.api import CampaignError, HarnessError
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
-from fencepost.harness.api.history import OPERATIONS
+from fencepost.harness.api.history import OPERATIONS, writing
 from fencepost.harness.api.run import MOST_BYTES, Run, RunFile
 
 SMALL_FILES = (RunFile.PLAN, RunFile.RECEIPTS, RunFile.DAMAGE)  # what a check reads besides the history
@@ -195,7 +195,7 @@ def _bring(
     for name in heavy[1:]:
         operations = operations.append_column(name, inside[name].combine_chunks().take(places))
     with replacing(run.directory, run.place(RunFile.OPERATIONS)) as part:
-        pq.write_table(operations, part, compression="zstd", row_group_size=ROWS_PER_GROUP)
+        pq.write_table(operations, part, **writing(operations.schema), row_group_size=ROWS_PER_GROUP)
     named = [v for mops in inside["mops"].to_pylist() for mop in mops or () if (v := mop["v"]) is not None]
     values = _values(source, np.unique(np.array([*named, *records], dtype=np.int64)))
     if values:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE
+from fencepost.harness.api.history import writing
 
 OPS = ("process", "f", "type", "intent", "isolation", "final", "time", "end", "decided", "detail")
 NUMBERS = ("v", "offset", "began", "ended")
@@ -192,4 +193,4 @@ def write_rows(rows: HistoryRows, path: Path) -> None:
     structs = pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
     bounds = np.searchsorted(mops["op"].to_numpy(), np.arange(len(rows.ops) + 1))
     table = rows.whole.append_column("mops", pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), structs))
-    pq.write_table(table, path, compression="zstd")
+    pq.write_table(table, path, **writing(table.schema))

@@ -60,7 +60,9 @@ def write_lawful(
     txns, log = _run(rng, transactions, partitions, processes, sends)
     batches = [_writers(txns, log), *_readers(log, processes, int(txns["end"].max()), partitions)]
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(_history(batches, partitions), folder / RunFile.HISTORY, row_group_size=row_group, compression="zstd")
+    operations = _history(batches, partitions)
+    written = history.writing(operations.schema)
+    pq.write_table(operations, folder / RunFile.HISTORY, row_group_size=row_group, **written)
     plan: Plan = {
         "schema": PLAN_SCHEMA,
         "run": f"lawful{seed}",

@@ -26,6 +26,7 @@ from fencepost.checkers.verdict.decision import JudgedProperty
 from fencepost.harness.api import record_ids
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.deletions import Deletion
+from fencepost.harness.api.history import writing
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.values import Property
 
@@ -102,7 +103,7 @@ def _without(path: Path, overview: Overview, since: Mapping[str, int], run_dir: 
     with (
         pq.ParquetFile(path) as file,
         replacing(run_dir, RunFile.PRESENT) as part,
-        pq.ParquetWriter(part, file.schema_arrow) as writer,
+        pq.ParquetWriter(part, file.schema_arrow, **writing(file.schema_arrow)) as writer,
     ):
         for group in range(file.metadata.num_row_groups):
             table = file.read_row_group(group).combine_chunks()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 # Whose JSON line gives a column: the file's header, the process line, the invocation, the completion.
 HEADER, PROCESS, INVOCATION, COMPLETION = "header", "process", "invocation", "completion"
-WRITTEN: Mapping[str, Any] = {"compression": "zstd", "write_page_checksum": True}
-"""How tables are written: a page that was damaged since is noticed by whoever asks for that when reading."""
 UNREADABLE = "unreadable"  # `f` of a row that stands for operations of a process which are missing in its file
 REQUIRED = object()  # as a default: a line, a row or an element of a list without it is damaged
 
@@ -267,6 +265,37 @@ def schema(columns: Sequence[Column]) -> pa.Schema:
     import pyarrow as pa  # here, because a worker starts without it
 
     return pa.schema([(column.name, arrow_type(column.type)) for column in columns])
+
+
+def writing(schema: pa.Schema) -> dict[str, Any]:
+    """Keywords of pyarrow's writers for a table. A page that was damaged since is noticed by whoever asks for that.
+
+    Numbers of 64 bits (identities, offsets, times) repeat seldom and lie close to each other: stored as differences, they are
+    smaller than in dictionaries, and read and written more quickly. All else repeats.
+    """
+    import pyarrow as pa
+
+    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    close = [path for path, kind in leaves if kind == pa.int64()]
+    return {
+        "compression": "zstd",
+        "write_page_checksum": True,
+        "use_dictionary": [path for path, _ in leaves if path not in close],
+        "column_encoding": dict.fromkeys(close, "DELTA_BINARY_PACKED"),
+    }
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """The columns of numbers and texts in which Parquet keeps a column, by their paths."""
+    import pyarrow as pa
+
+    if pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    else:
+        yield path, kind
 
 
 @lru_cache(maxsize=16)

@@ -16,7 +16,7 @@ from fencepost.harness.api import record_ids
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, missing_evidence
-from fencepost.harness.api.history import OPERATIONS, RECEIPTS, WRITTEN, arrow_type, schema
+from fencepost.harness.api.history import OPERATIONS, RECEIPTS, arrow_type, schema, writing
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.history import unsaid
 from fencepost.harness.history.contradictions import Contents
@@ -177,4 +177,4 @@ def _write(run: Run, file: str, rows: list[dict[str, Any]], schema: pa.Schema) -
         else:
             columns[name] = pa.array([row.get(name) for row in rows], kind)
     with replacing(run.directory, file) as part:
-        pq.write_table(pa.table(columns, schema=schema), part, **WRITTEN, row_group_size=ROWS_PER_GROUP)
+        pq.write_table(pa.table(columns, schema=schema), part, **writing(schema), row_group_size=ROWS_PER_GROUP)

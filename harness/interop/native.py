@@ -19,7 +19,7 @@ from fencepost.harness.api.beneath import make_folder, names, replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.files import fits_in_memory, regular
-from fencepost.harness.api.history import OPERATIONS, WRITTEN, lacking_values
+from fencepost.harness.api.history import OPERATIONS, lacking_values, writing
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.words import and_more, form
 from fencepost.harness.history import merge, unsaid
@@ -84,7 +84,7 @@ def _copied(path: Path, run_dir: Path) -> list[Gap]:
     order = None if bool((time[1:] >= time[:-1]).all()) else np.argsort(time, kind="stable")
     again, copies = _copies(process, op, order)
     first, taken = 0, 0
-    with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, **WRITTEN) as writer:
+    with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, **writing(OPS_SCHEMA)) as writer:
         for batch in _batches(sources, order, path):
             once = batch.filter(pa.array(~again[taken : taken + len(batch)])) if copies else batch
             writer.write_table(_numbered(once, first))
@@ -189,7 +189,7 @@ def _joined(parts: Sequence[pa.Array]) -> NDArray[np.bool_]:
 def _rewrite(copied: pq.ParquetFile, run_dir: Path, changed: Mapping[str, pa.Array]) -> None:
     """Write a history again with other values of some columns."""
     first = 0
-    with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, **WRITTEN) as writer:
+    with replacing(run_dir, RunFile.HISTORY) as part, pq.ParquetWriter(part, OPS_SCHEMA, **writing(OPS_SCHEMA)) as writer:
         for group in range(copied.num_row_groups):
             table = copied.read_row_group(group)
             for name, values in changed.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fencepost.harness.api import Cluster, HarnessError, StoredRow, Storing, record_ids
 from fencepost.harness.api.beneath import replacing
-from fencepost.harness.api.history import STORED, STRUCTS, WRITTEN, schema
+from fencepost.harness.api.history import STORED, STRUCTS, schema, writing
 from fencepost.harness.api.run import RunFile
 
 FEWEST = 9  # columns of a row without those that a cluster need not give
@@ -42,5 +42,6 @@ def _write(rows: list[tuple[str, StoredRow]], run: str, run_dir: Path) -> None:
     partition, offset, node, *middle = (list(column) for column in zip(*named, strict=True))
     v = [None if text is None else record_ids.identity_in(text, run) for text in middle[_HEAD]]
     middle[_HEAD], middle[-1] = v, [state and dict(zip(_STATE, state, strict=True)) for state in middle[-1]]
+    table = pa.table([node, partition, offset, *middle], schema=schema(STORED))
     with replacing(run_dir, RunFile.STORED) as part:
-        pq.write_table(pa.table([node, partition, offset, *middle], schema=schema(STORED)), part, **WRITTEN)
+        pq.write_table(table, part, **writing(table.schema))

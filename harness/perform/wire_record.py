@@ -12,7 +12,7 @@ from uuid import UUID
 
 from fencepost.harness.api import Cluster, ClusterError, HarnessError, Interceptable
 from fencepost.harness.api.beneath import names, remove, replacing
-from fencepost.harness.api.history import WRITTEN
+from fencepost.harness.api.history import writing
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.wire import FETCHES, NodeRecord, with_nodes, with_numbers
 from fencepost.harness.api.words import enumeration, plural
@@ -58,8 +58,9 @@ def write_wire(cluster: Cluster, run_dir: Path) -> Iterator[str]:
     yield from (
         f"the record of what is on the wire ends early before {node}: {each.why}" for node, each in nodes.items() if each.why
     )
+    table = with_nodes(table, nodes)
     with replacing(run_dir, RunFile.WIRE) as part:
-        pq.write_table(with_nodes(table, nodes), part, **WRITTEN)
+        pq.write_table(table, part, **writing(table.schema))
     for name in names(run_dir, RunFile.WIRE_LINES):  # some twenty times as large
         remove(run_dir, f"{RunFile.WIRE_LINES}/{name}")
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Gap, GapKind
-from fencepost.harness.api.history import VALUES, WRITTEN, schema
+from fencepost.harness.api.history import VALUES, schema, writing
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from fencepost.harness.interop.chaos.log_lines import LogLine, damaged, log_lines
@@ -57,7 +57,7 @@ def adopt_log(path: Path, run_dir: Path) -> tuple[list[Gap], Workload]:
     )
     for file, content, columns in tables:
         with replacing(run_dir, file) as part:
-            pq.write_table(pa.Table.from_pylist(content, schema=columns), part, **WRITTEN)
+            pq.write_table(pa.Table.from_pylist(content, schema=columns), part, **writing(columns))
     return [*damage, *operations.gaps(), *_violations(path.name, lines)], workload
 
 

@@ -19,7 +19,7 @@ from fencepost.harness.api import record_ids
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap
-from fencepost.harness.api.history import VALUES, WRITTEN, schema
+from fencepost.harness.api.history import VALUES, schema, writing
 from fencepost.harness.api.record_ids import MAX_OP, MAX_PROCESS
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE
@@ -96,8 +96,8 @@ class Assembly:
         with (
             replacing(run_dir, RunFile.HISTORY) as history,
             replacing(run_dir, RunFile.VALUES) as values,
-            pq.ParquetWriter(history, OPS_SCHEMA, **WRITTEN, use_dictionary=WORDS) as ops,
-            pq.ParquetWriter(values, VALUES_SCHEMA, **WRITTEN, use_dictionary=["partition"]) as named,
+            pq.ParquetWriter(history, OPS_SCHEMA, **{**writing(OPS_SCHEMA), "use_dictionary": WORDS}) as ops,
+            pq.ParquetWriter(values, VALUES_SCHEMA, **{**writing(VALUES_SCHEMA), "use_dictionary": ["partition"]}) as named,
             ThreadPoolExecutor(cores()) as pool,
             ThreadPoolExecutor(1) as aside,
         ):

@@ -14,7 +14,7 @@ from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.evidence import Evidence, Gap, GapKind
 from fencepost.harness.api.files import regular
-from fencepost.harness.api.history import VALUES, WRITTEN, schema
+from fencepost.harness.api.history import VALUES, schema, writing
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.api.wire import NODES, NodeRecord, missing_rows, nodes_of, unread, untimely, with_nodes, with_numbers
 from fencepost.harness.api.wire_table import wire_table
@@ -65,7 +65,7 @@ def adopt_wire(path: Path, run_dir: Path) -> tuple[list[Gap], dict[str, str]]:
 
 def _write(run_dir: Path, file: str, table: pa.Table) -> None:
     with replacing(run_dir, file) as part:
-        pq.write_table(table, part, **WRITTEN)
+        pq.write_table(table, part, **writing(table.schema))
 
 
 @dataclass(frozen=True)

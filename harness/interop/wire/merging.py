@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from fencepost.harness.api.beneath import replacing
 from fencepost.harness.api.evidence import Gap, GapKind
-from fencepost.harness.api.history import WRITTEN
+from fencepost.harness.api.history import writing
 from fencepost.harness.api.run import Run, RunFile
 from fencepost.harness.api.wire import NodeRecord, missing_rows, nodes_of, unread
 from fencepost.harness.api.wire_table import wire_table_of
@@ -44,7 +44,7 @@ def add_wire(run: Run) -> list[Gap]:
     whole = sorted([*rows, *made.rows], key=lambda row: (row["time"], row["process"]))
     table = pa.Table.from_pylist([{**row, "index": at} for at, row in enumerate(whole)], schema=OPS_SCHEMA)
     with replacing(run.directory, RunFile.HISTORY) as part:
-        pq.write_table(table, part, **WRITTEN, row_group_size=ROWS_PER_GROUP)
+        pq.write_table(table, part, **writing(table.schema), row_group_size=ROWS_PER_GROUP)
     return [Gap(file=RunFile.WIRE, why=why, kind=GapKind.SHORTENED, evidence=JUDGED)] if why else []
 
 

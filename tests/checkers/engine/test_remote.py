@@ -29,7 +29,7 @@ from fencepost.checkers.selfcheck.transaction_damages import tear
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.errors import HistoryError
-from fencepost.harness.api.history import WRITTEN
+from fencepost.harness.api.history import writing
 from fencepost.harness.api.run import Run
 from fencepost.harness.history.merge import OPS_SCHEMA
 from fencepost.harness.history.run_directory import open_run
@@ -96,7 +96,7 @@ def test_a_damaged_page_is_no_other_history(spark, runs, large):
     """Spark compares no checksums of its own accord."""
     (runs / "flipped").mkdir()
     flipped = runs / "flipped" / "history.parquet"
-    pq.write_table(pq.read_table(runs / large / "history.parquet"), flipped, **WRITTEN)
+    pq.write_table(table := pq.read_table(runs / large / "history.parquet"), flipped, **writing(table.schema))
     names = pq.read_schema(flipped).names
     time = pq.read_metadata(flipped).row_group(0).column(names.index("time"))
     content = bytearray(flipped.read_bytes())

@@ -8,16 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fencepost.harness.api.history import STORED, WRITTEN, demand_columns, schema
+from fencepost.harness.api.history import STORED, demand_columns, schema, writing
 
 _LENGTH = 8  # of what ends the file behind its footer
 
 
 @pytest.fixture
 def content(tmp_path):
-    pq.write_table(
-        pa.table({field.name: pa.nulls(3, field.type) for field in schema(STORED)}), tmp_path / "stored.parquet", **WRITTEN
-    )
+    table = pa.table({field.name: pa.nulls(3, field.type) for field in schema(STORED)})
+    pq.write_table(table, tmp_path / "stored.parquet", **writing(table.schema))
     return (tmp_path / "stored.parquet").read_bytes()
 
 
@@ -38,3 +37,17 @@ def test_a_damaged_page_is_told_to_whoever_asks(tmp_path, content):
     (tmp_path / "damaged.parquet").write_bytes(damaged)
     with pytest.raises(OSError, match=r"CRC checksum verification failed|Couldn't deserialize|page header"):
         pq.read_table(tmp_path / "damaged.parquet", page_checksum_verification=True)
+
+
+def test_numbers_of_any_size_are_read_as_they_were_written(tmp_path):
+    """They are stored as differences, which may be larger than the numbers are."""
+    extremes = [-(1 << 63), (1 << 63) - 1, None, -1, 0, (1 << 63) - 1, -(1 << 63)]
+    kinds = {"number": pa.int64(), "list": pa.list_(pa.struct([("v", pa.int64()), ("partition", pa.string())]))}
+    columns = {"number": extremes * 300, "list": [[{"v": v, "partition": "t-0"}] * 3 for v in extremes * 300]}
+    table = pa.table(columns, schema=pa.schema(list(kinds.items())))
+    path = tmp_path / "numbers.parquet"
+    pq.write_table(table, path, **writing(table.schema))
+    assert pq.read_table(path).equals(table)
+    chunks = [pq.read_metadata(path).row_group(0).column(at) for at in range(3)]
+    stored = {chunk.path_in_schema: "DELTA_BINARY_PACKED" in chunk.encodings for chunk in chunks}
+    assert stored == {"number": True, "list.list.element.v": True, "list.list.element.partition": False}
