@@ -10,7 +10,6 @@ history is scanned by the driver, and needs no shuffle.
 from __future__ import annotations
 
 import pickle
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, replace
@@ -20,29 +19,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from fencepost.checkers.api import Check
 from fencepost.checkers.engine.answers import Counts, PartitionResult, Questions
 from fencepost.checkers.engine.joined_answers import JoinedAnswers
+from fencepost.checkers.engine.packed_parts import PartsAhead, packed_parts, shared_place
 from fencepost.checkers.history.large_partitions import PackedParts, is_large, large_partition_lock
-from fencepost.checkers.history.part_files import StoredMessage, StoredPart, stored, stored_message
+from fencepost.checkers.history.part_files import StoredMessage, StoredPart, stored_message
 from fencepost.checkers.history.positions import Positions
-from fencepost.checkers.history.scan import COLUMNS, UNDECIDED, PackedPart, pack, scan_columns, scan_locally
+from fencepost.checkers.history.scan import PackedPart, scan_columns, scan_locally
 from fencepost.checkers.history.source import LocalSource, Source, from_message
 from fencepost.checkers.model import forks
 from fencepost.checkers.model.array_files import ArrayFiles, ReusedFile
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.results import NO_ROWS, ROW_NUMBERS, Rows
-from fencepost.checkers.model.values import FinalRead, LoggedDecisions, Resets, Settings
+from fencepost.checkers.model.values import UNDECIDED, FinalRead, LoggedDecisions, Resets, Settings
 from fencepost.checkers.views import several_records
 from fencepost.checkers.views.assembly import log_of_columns, unpack_log
 from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
 from fencepost.checkers.views.joined_logs import Sides, joinable, joined_log
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog
 from fencepost.checkers.views.unseen import total_unseen
-from fencepost.harness.api.values import from_digits
-from fencepost.harness.system import liveness
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -50,7 +47,6 @@ if TYPE_CHECKING:
 
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
-BUCKETS_PER_CORE = 4  # partitions are shared out among them
 RELEASED = 3  # the first questions to a large partition need by far the most memory; freed, it would lie between what others need
 RECORDS_OF_A_FORK = 400_000  # sent or read, that take this process a few tenths of a second; a fork costs a twentieth of one
 PACKED_RECORD = 14  # bytes, about
@@ -58,7 +54,6 @@ FEW_RECORDS = 4_000  # of a partition in a row group, below which it costs more 
 RECORDS_OF_A_PARTITION = 5_000  # that cost as much as a partition with few
 MOST_THREADS = 2  # that judge one large partition: each needs some memory of its own
 PartitionJudge = Callable[..., Iterator["PartitionResult | ExecutorMessage"]]
-Packing = Callable[[Iterator[pa.RecordBatch]], Iterator[tuple[str, PackedPart]]]
 
 
 @dataclass
@@ -105,11 +100,13 @@ def run_partition_checks(
     gathered: GatheredMessages | None = None,
     here: bool = False,
     decisions: LoggedDecisions = UNDECIDED,
+    ahead: PartsAhead | None = None,
 ) -> JobResult:
     """Run every partition check over every partition in one job. `gathered` gets the messages for run checks.
 
     here: this process and forks of it judge, without a session.
     decisions: what the logs say of transactions of unknown outcome.
+    ahead: the packed parts of this history, which Spark makes already.
     """
     bare = tuple(replace(check, sift=None, resolve=None, explain=None) for check in checks)  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
@@ -118,7 +115,7 @@ def run_partition_checks(
     made = (
         _judged_here(history, questions)
         if here and isinstance(history, LocalSource)
-        else _judged_on_spark(spark(), history, questions, gathered)
+        else _judged_on_spark(spark, history, questions, gathered, ahead)
     )
     results = sorted((result for result in made if isinstance(result, PartitionResult)), key=lambda result: result.partition)
     gathered.collected = [sent for sent in made if isinstance(sent, ExecutorMessage)]  # of a short history
@@ -156,8 +153,8 @@ class _Scanned(NamedTuple):
 def _scanned_here(history: LocalSource, questions: Questions) -> dict[str, _Scanned]:
     """All partitions by name."""
     if history.records_of_a_partition() < FEW_RECORDS:
-        return _small_partitions(scan_columns(history, decisions=questions.decisions), questions)
-    groups = scan_locally(history, questions.decisions)
+        return _small_partitions(scan_columns(history, questions.decisions), questions)
+    groups = scan_locally(history)
     return {
         name: _Scanned(sum(part.size for part in parts) // PACKED_RECORD, partial(_of_parts, questions, name, parts))
         for name, parts in groups.items()
@@ -214,42 +211,33 @@ def _of_parts(
 # --------------------------------------------------------------------------------------------------
 # On Spark
 # --------------------------------------------------------------------------------------------------
-def _judged_on_spark(spark: SparkSession, history: Source, questions: Questions, gathered: GatheredMessages) -> list[Any]:
+def _judged_on_spark(
+    session: Callable[[], SparkSession],
+    history: Source,
+    questions: Questions,
+    gathered: GatheredMessages,
+    ahead: PartsAhead | None,
+) -> list[Any]:
     """The results of every partition, and of a short history all messages."""
-    judge = partial(_judged, questions)
-    groups = _packed_here(history, questions.decisions) if gathered.short else None
+    made = ahead.take() if ahead else None
+    spark, judge = session(), partial(_judged, questions)
+    groups = _packed_here(history) if gathered.short else None
     if groups is not None:
         return list(_judged_in_tasks(spark, groups, judge).collect())
     judge = partial(judge, of_large=_threads(spark))
-    packing = partial(pack, decisions=questions.decisions)
-    job = partial(_scanned_and_judged, spark, history, judge, packing)
-    return list(map(_from_file, gathered.of_job(job, _shared_place(spark))))
+    parts, place = made or (None, shared_place(spark))
+    job = partial(_packed_and_judged, spark, history, judge, parts)
+    return list(map(_from_file, gathered.of_job(job, place)))
 
 
-def _shared_place(spark: SparkSession) -> liveness.TemporaryPlace | None:
-    """The folder for the executors' packed parts and messages, on the disk that Spark uses; None where they share no disk."""
-    context = spark.sparkContext
-    if not context.master.startswith("local"):
-        return None
-    disk = (context.getConf().get("spark.local.dir") or "").split(",")[0]
-    return liveness.TemporaryPlace("parts", Path(disk) if disk else None)
-
-
-def _scanned_and_judged(
-    spark: SparkSession, history: Source, judge: PartitionJudge, packing: Packing, folder: Path | None
+def _packed_and_judged(
+    spark: SparkSession, history: Source, judge: PartitionJudge, parts: RDD[Any] | None, folder: Path | None
 ) -> RDD[Any]:
-    """The results and messages of every partition, which the executors scan, shuffle and judge."""
-    buckets = BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism
+    """The results and messages of every partition, which the executors scan and shuffle (unless there are `parts`) and judge."""
+    parts = parts or packed_parts(spark, history, folder)
     if folder is None:
-        parts = history.map_batches(spark, COLUMNS, packing)
-        return parts.partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, judge))
-    parts = history.map_batches(spark, COLUMNS, partial(_packed_into, folder, packing))
-    judged = parts.partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, partial(judge, folder=folder)))
-    return judged.map(partial(_in_file, folder))
-
-
-def _packed_into(folder: Path, packing: Packing, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, StoredPart]]:
-    return stored(folder, packing(batches))
+        return parts.mapPartitions(partial(_bucket_results, judge))
+    return parts.mapPartitions(partial(_bucket_results, partial(judge, folder=folder))).map(partial(_in_file, folder))
 
 
 def _in_file(folder: Path, outcome: Any) -> Any:
@@ -261,9 +249,9 @@ def _from_file(outcome: Any) -> Any:
     return pickle.loads(outcome.read()) if isinstance(outcome, StoredMessage) else outcome
 
 
-def _packed_here(history: Source, decisions: LoggedDecisions) -> Mapping[str, Sequence[PackedPart]] | None:
+def _packed_here(history: Source) -> Mapping[str, Sequence[PackedPart]] | None:
     """The packed partitions of a history with few operations; None where they hold too many records."""
-    groups = scan_locally(history, decisions)
+    groups = scan_locally(history)
     return groups if _size(groups) <= MOST_BYTES_IN_TASKS else None
 
 
@@ -279,12 +267,6 @@ def _judged_in_tasks(spark: SparkSession, groups: Mapping[str, Sequence[PackedPa
 
 def _size(groups: Mapping[str, Sequence[PackedPart]]) -> int:
     return sum(part.size for parts in groups.values() for part in parts)
-
-
-def _bucket(partition: str) -> int:
-    """The bucket of a partition: partitions with successive numbers get successive buckets, so that few share one."""
-    topic, _, number = partition.rpartition("-")
-    return zlib.crc32(topic.encode()) + (from_digits(number) if number.isdecimal() else zlib.crc32(number.encode()))
 
 
 def _bucket_results(
@@ -354,7 +336,7 @@ def _judged(
         packed = parts.take(files) if isinstance(parts, PackedParts) else parts
         arrays, threads = (files, of_large) if large else (IN_MEMORY, threads)
         final = questions.final(partition)
-        log = unpack_log(partition, packed, final, questions.settings, questions.resets, threads, arrays)
+        log = unpack_log(partition, packed, final, questions.settings, questions.resets, threads, arrays, questions.decisions)
         del packed
         yield from questions.answers(log, threads, folder, RELEASED if large else 0)
         del log  # before the lock gives back what was freed

@@ -7,7 +7,6 @@ partition in one batch, without text: once per operation what all its records sh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,8 +17,7 @@ import pyarrow.compute as pc
 from fencepost.checkers.history.packing import lower_bound, packed, unpacked
 from fencepost.checkers.history.source import PARTITION, Source
 from fencepost.checkers.model.arrays import Bools
-from fencepost.checkers.model.threads import results
-from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE, LoggedDecisions
+from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE, UNDECIDED, LoggedDecisions
 
 STATUS, TXN, FINISHED, FINAL, UNCOMMITTED, UNNAMED = 3, 4, 8, 16, 32, 64  # bits of `flags`; the lowest two are the status
 SENDS, READS = 0, 1
@@ -30,7 +28,6 @@ TYPES = {"flags": np.int8, "process": np.int32}  # the others: 64 bits
 TEXTS = ("f", "type", "intent", "isolation")
 RECORD = ("v", "offset", "began", "ended")
 COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
-UNDECIDED = LoggedDecisions()
 
 
 class PackedPart(NamedTuple):
@@ -50,34 +47,35 @@ NamedPart = tuple[str, PackedPart]  # with the topic-partition's name
 Columns = Mapping[str, Any]
 
 
-def scan_locally(history: Source, decisions: LoggedDecisions = UNDECIDED) -> dict[str, list[PackedPart]]:
-    """The parts of each topic-partition of a history, made in this process. decisions: as in `pack`."""
+def scan_locally(history: Source) -> dict[str, list[PackedPart]]:
+    """The parts of each topic-partition of a history, made in this process."""
     parts: dict[str, list[PackedPart]] = {}
-    for name, part in history.map_here(COLUMNS, TEXTS, partial(pack, decisions=decisions)):
+    for name, part in history.map_here(COLUMNS, TEXTS, pack):
         parts.setdefault(name, []).append(part)
     return dict(sorted(parts.items()))
 
 
-def scan_columns(history: Source, threads: int = 1, decisions: LoggedDecisions = UNDECIDED) -> dict[str, tuple[Columns, Columns]]:
+def scan_columns(history: Source, decisions: LoggedDecisions = UNDECIDED) -> dict[str, tuple[Columns, Columns]]:
     """The sends and the reads of each topic-partition as columns, in the order of the history: all at once, in this process.
 
     For partitions with few records each: to pack and unpack them one by one takes longer. With many, the parts take less memory,
-    which costs time too. decisions: as in `pack`.
+    which costs time too. decisions: what the logs say of transactions of unknown outcome.
     """
     codes: dict[str, int] = {}
     parts: dict[int, list[dict[str, Any]]] = {SENDS: [], READS: []}
     for batch in _with_records(history.batches(COLUMNS, (*TEXTS, PARTITION))[1]):
-        for side, columns in _of_sides(batch, codes, decisions):
+        for side, columns in _of_sides(batch, codes):
             parts[side].append(columns)
-    sides = {side: _by_code(parts.pop(side), side, len(codes), threads) for side in (SENDS, READS)}
+    sides = {side: _by_code(parts.pop(side), side, len(codes)) for side in (SENDS, READS)}
+    sides[SENDS][0]["flags"] = _decided(sides[SENDS][0]["flags"], sides[SENDS][0]["op"], decisions)
     named = {name: tuple(_sliced(*sides[side], code) for side in (SENDS, READS)) for name, code in codes.items()}
     return {name: named[name] for name in sorted(named) if any(len(columns["v"]) for columns in named[name])}  # type: ignore[misc]
 
 
-def pack(batches: Iterable[pa.RecordBatch], decisions: LoggedDecisions = UNDECIDED) -> Iterator[NamedPart]:
-    """Parts of batches of operations (`COLUMNS`), in order. decisions: what the logs say of those of unknown outcome."""
+def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[NamedPart]:
+    """Parts of batches of operations (`COLUMNS`), in order."""
     for batch in _with_records(batches):
-        yield from _packed(batch, decisions)
+        yield from _packed(batch)
 
 
 def _with_records(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -89,13 +87,13 @@ def _with_records(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
             yield filled
 
 
-def _packed(batch: pa.RecordBatch, decisions: LoggedDecisions) -> Iterator[NamedPart]:
+def _packed(batch: pa.RecordBatch) -> Iterator[NamedPart]:
     owner, mops = _micro_operations(batch)
-    sides, records = _operations(batch, decisions), {name: _numbers(mops[name]) for name in RECORD}
+    operations, records = _operations(batch), {name: _numbers(mops[name]) for name in RECORD}
     names, order, bounds = _by_partition(mops["partition"], _numbers(mops["kind"]) != 0)
     for code, (start, stop) in enumerate(pairwise(bounds.tolist())):
         if stop > start:
-            yield names[code // 2], _part(code % 2, order[start:stop], owner, sides[code % 2], records)
+            yield names[code // 2], _part(code % 2, order[start:stop], owner, operations, records)
 
 
 def _micro_operations(batch: pa.RecordBatch) -> tuple[Any, dict[str, pa.Array]]:
@@ -105,20 +103,20 @@ def _micro_operations(batch: pa.RecordBatch) -> tuple[Any, dict[str, pa.Array]]:
     return np.asarray(pc.list_parent_indices(lists)), dict(zip(fields, lists.flatten().flatten(), strict=True))
 
 
-def _of_sides(batch: pa.RecordBatch, codes: dict[str, int], decisions: LoggedDecisions) -> Iterator[tuple[int, dict[str, Any]]]:
+def _of_sides(batch: pa.RecordBatch, codes: dict[str, int]) -> Iterator[tuple[int, dict[str, Any]]]:
     """The columns of the sends and of the reads of a batch, with the `code` of the partition, which `codes` gets."""
     owner, mops = _micro_operations(batch)
-    sides, records = _operations(batch, decisions), {name: _numbers(mops[name]) for name in RECORD}
+    shared, records = _operations(batch), {name: _numbers(mops[name]) for name in RECORD}
     coded, read = _coded(mops["partition"]), _numbers(mops["kind"]) != 0
     numbers = [codes.setdefault(name or "", len(codes)) for name in (*coded.dictionary.to_pylist(), "")]
     code = np.array(numbers)[np.asarray(pc.fill_null(coded.indices, len(numbers) - 1))]
     for side, which in ((SENDS, np.flatnonzero(~read)), (READS, np.flatnonzero(read))):
-        own, shared = {*OWN[side], "ended"}, sides[side]
+        own = {*OWN[side], "ended"}
         columns = {name: records[name][which] if name in own else shared[name][owner[which]] for name in COLUMNS_OF[side]}
         yield side, {**columns, "code": code[which]}
 
 
-def _by_code(parts: list[dict[str, Any]], side: int, partitions: int, threads: int) -> tuple[Columns, Any]:
+def _by_code(parts: list[dict[str, Any]], side: int, partitions: int) -> tuple[dict[str, Any], Any]:
     """The columns of one side of all batches in the order of their partitions, and where each partition begins."""
     code = np.concatenate([np.empty(0, dtype=np.int64), *(part.pop("code") for part in parts)])
     bounds = np.r_[0, np.cumsum(np.bincount(code, minlength=partitions))]
@@ -129,8 +127,7 @@ def _by_code(parts: list[dict[str, Any]], side: int, partitions: int, threads: i
         values = np.concatenate([np.empty(0, dtype=TYPES.get(name, np.int64)), *(part.pop(name) for part in parts)])
         return _narrow(name, values)[order]
 
-    made = results([partial(joined, name) for name in COLUMNS_OF[side]], threads)
-    return dict(zip(COLUMNS_OF[side], made, strict=True)), bounds
+    return {name: joined(name) for name in COLUMNS_OF[side]}, bounds
 
 
 def _narrow(name: str, values: Any) -> Any:
@@ -143,21 +140,23 @@ def _sliced(columns: Columns, bounds: Any, code: int) -> Columns:
     return {name: values[bounds[code] : bounds[code + 1]] for name, values in columns.items()}
 
 
-def _operations(batch: pa.RecordBatch, decisions: LoggedDecisions) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The columns of each operation that are numbers, for its sends and for its reads; `flags` instead of texts.
-
-    What the logs say of an operation is for its sends: a client whose commit did not return ok goes on as after a failure.
-    """
+def _operations(batch: pa.RecordBatch) -> dict[str, Any]:
+    """The columns of each operation that are numbers; `flags` instead of texts."""
     end = _numbers(batch.column("end"))
     numbers = {"op": _numbers(batch.column("index")), "process": _numbers(batch.column("process"))}
     over = np.where(_has(batch.column("type"), "ok"), end, NONE)
-    flags = _flags(batch)
-    shared = {**numbers, "decided": _numbers(batch.column("decided")), "over": over, "flags": flags}
-    sent = flags
+    return {**numbers, "decided": _numbers(batch.column("decided")), "over": over, "flags": _flags(batch)}
+
+
+def _decided(flags: Any, op: Any, decisions: LoggedDecisions) -> Any:
+    """The flags of sends with what the logs say of their operations.
+
+    Those of reads stay as they are: a client whose commit did not return ok goes on as after a failure.
+    """
     for status, ops in ((ABORTED, decisions.aborted), (COMMITTED, decisions.committed)):
         if len(ops):
-            sent = np.where(np.isin(numbers["op"], ops), sent & ~STATUS | status, sent)
-    return {**shared, "flags": sent.astype(np.int8)}, shared
+            flags = np.where(np.isin(op, ops), flags & ~STATUS | status, flags)
+    return flags.astype(np.int8, copy=False)
 
 
 def _flags(batch: pa.RecordBatch) -> Any:
@@ -222,8 +221,9 @@ def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records
 class Unpacked(Mapping[str, Any]):
     """One side of a partition as columns; each is made anew when it is asked for, so that no more than one need be in memory."""
 
-    def __init__(self, parts: Sequence[PackedPart], side: int) -> None:
+    def __init__(self, parts: Sequence[PackedPart], side: int, decisions: LoggedDecisions = UNDECIDED) -> None:
         self._parts, self._side = [part for part in parts if part.side == side], side
+        self._decisions = decisions
         self._counts = [unpacked(part.shared, 0) for part in self._parts]
         self._size = sum(int(count.sum()) for count in self._counts)
         self._replaced: dict[str, Any] = {}
@@ -250,9 +250,16 @@ class Unpacked(Mapping[str, Any]):
         if name in OWN[self._side]:
             values = (unpacked(part.own, OWN[self._side].index(name)) for part in self._parts)
             return _joined(values, self._size, np.int64)
-        of_operations = [unpacked(part.shared, 1 + SHARED[self._side].index(name)) for part in self._parts]
+        of_operations = self._of_operations(name)
+        if name == "flags" and self._side == SENDS:
+            of_operations = [
+                _decided(flags, op, self._decisions) for flags, op in zip(of_operations, self._of_operations("op"), strict=True)
+            ]
         kind = _op_type(of_operations) if name == "op" else TYPES.get(name, np.int64)
         return _joined(map(np.repeat, of_operations, self._counts), self._size, kind)
+
+    def _of_operations(self, name: str) -> list[Any]:
+        return [unpacked(part.shared, 1 + SHARED[self._side].index(name)) for part in self._parts]
 
 
 def _joined(parts: Iterable[Any], size: int, kind: Any) -> Any:

@@ -35,6 +35,9 @@ class LoggedDecisions:
     committed: Ints = field(default_factory=no_operations)
 
 
+UNDECIDED = LoggedDecisions()
+
+
 @dataclass(frozen=True)
 class FinalRead:
     """The end of the final reads of one partition.

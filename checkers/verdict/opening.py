@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from fencepost.checkers.engine.packed_parts import PartsAhead
 from fencepost.checkers.engine.placement import fits_here
 from fencepost.checkers.history.overview import Overview, read_overview
 from fencepost.checkers.history.source import LocalSource, Source, last_cause, read_errors
@@ -17,7 +18,7 @@ from fencepost.checkers.model.threads import results
 from fencepost.checkers.pipeline.logged_decisions import logged_decisions
 from fencepost.checkers.pipeline.stored_logs import STATE_TOPIC
 from fencepost.checkers.verdict.present_topics import PresentTopics, present_topics
-from fencepost.checkers.views.run_view import Fencing, RunView, Strike
+from fencepost.checkers.views.run_view import Fencing, RunView, Strike, is_short
 from fencepost.harness.api import CampaignError
 from fencepost.harness.api.clocks_ahead import clock_error_s, clocks_ahead, jumps_text
 from fencepost.harness.api.contract_layers import overlaid_contract, planned_contract
@@ -61,12 +62,38 @@ def view_of(
     if not run.is_remote:
         run.demand_regular(RunFile.HISTORY)
     history = source_of(run, session)
+    ahead = _parts_ahead(run, history, session, here)
+    try:
+        return _opened(run, history, session, here, full, ahead)
+    except BaseException:
+        if ahead is not None:
+            ahead.drop()
+        raise
+
+
+def _parts_ahead(run: Run, history: Source, session: Callable[[], SparkSession], here: bool) -> PartsAhead | None:
+    """The packed parts of a long history that Spark will judge as it is."""
+    if not isinstance(history, LocalSource):
+        return None
+    try:
+        short = is_short(history.metadata.num_rows) or (here and fits_here(history))
+        return None if short or deletions_in(run.known_receipts()) else PartsAhead(session, history)
+    except read_errors(HistoryError):  # who reads that next, says so
+        return None
+
+
+def _opened(
+    run: Run, history: Source, session: Callable[[], SparkSession], here: bool, full: dict[str, str], ahead: PartsAhead | None
+) -> OpenedRun:
     overview = _overview(run, history, full["isolation"])
     receipts = [_in_order(receipt) for receipt in run.known_receipts()]
     deletions = _deletions(run, receipts)
     faults_known, disturbances = knows_faults(run), disturbances_of(run)
     jumps = run.manifest.clock_jumps if run.manifest else ()
     present = _present(run, history, overview, full, deletions)
+    if ahead is not None and present.history is not history:
+        ahead.drop()
+        ahead = None
     view = RunView(
         present.history,
         session,
@@ -92,6 +119,7 @@ def view_of(
         state_partitions=_state_partitions(run.plan),
         topics=frozenset(run.plan["topics"]) if run.plan.get("topics") else None,
         fewest_logs=_fewest_logs(run.plan),
+        ahead=ahead,
     )
     view.decide(logged_decisions(view))
     return OpenedRun(run, view, present, receipts)

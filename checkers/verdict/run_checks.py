@@ -62,6 +62,8 @@ def _messages(run: RunView, gatherers: Sequence[Gatherer]) -> Iterator[None]:
         yield
     finally:
         run.gathered.release()
+        if run.ahead is not None:
+            run.ahead.drop()
 
 
 def _partition_job(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
@@ -84,6 +86,7 @@ def _partition_job(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
             run.gathered,
             run.here,
             run.decisions,
+            run.ahead,
         )
     except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: every result is unknown
         job = "job over the partitions" if run.here else "Spark job"

@@ -25,7 +25,7 @@ from fencepost.checkers.history.scan import (
 from fencepost.checkers.model.array_files import Arrays
 from fencepost.checkers.model.arrays import Ints, positions_in, true_positions
 from fencepost.checkers.model.threads import results
-from fencepost.checkers.model.values import NONE, FinalRead, Resets, Settings
+from fencepost.checkers.model.values import NONE, UNDECIDED, FinalRead, LoggedDecisions, Resets, Settings
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog, Reads, Sends, position_type, slices
 from fencepost.harness.api.record_ids import MAX_PROCESS, process_of
 
@@ -40,9 +40,10 @@ def unpack_log(
     resets: Resets | None = None,
     threads: int = 1,
     arrays: Arrays = IN_MEMORY,
+    decisions: LoggedDecisions = UNDECIDED,
 ) -> PartitionLog:
-    """Packed parts back to one partition's sorted arrays."""
-    sent, read = results([partial(Unpacked, parts, SENDS), partial(Unpacked, parts, READS)], threads)
+    """Packed parts back to one partition's sorted arrays. decisions: what the logs say of transactions of unknown outcome."""
+    sent, read = results([partial(Unpacked, parts, SENDS, decisions), partial(Unpacked, parts, READS)], threads)
     if read.least("offset") < 0 and (places := _with_places(sent, read)) is not None:
         read.replace("offset", arrays.stored(places))
     return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads, arrays)

@@ -35,6 +35,8 @@ from fencepost.harness.api.recovery import RecoveryPlan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from fencepost.checkers.engine.packed_parts import PartsAhead
+
 NO_MASTER = "none: this process judged"
 Made = TypeVar("Made")
 
@@ -58,6 +60,11 @@ class Strike:
     nodes: frozenset[str]
     began: int
     ended: int | None
+
+
+def is_short(operations: int) -> bool:
+    """True if a history of so many operations needs no executors to be looked through."""
+    return operations <= SHORT_HISTORY
 
 
 class RunView:
@@ -90,6 +97,7 @@ class RunView:
         checks ran.
     session: makes, or waits for, the Spark session.
     here: this process and forks of it judge, and no session is made unless a check asks for `spark` or one of its tables.
+    ahead: the packed parts of the history, which Spark makes already.
     """
 
     def __init__(
@@ -118,9 +126,10 @@ class RunView:
         topics: Collection[str] | None = None,
         fewest_logs: Mapping[str, int] | None = None,
         operator_aborts: Sequence[tuple[str, int]] | None = (),
+        ahead: PartsAhead | None = None,
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
-        self._session, self.here = session, here
+        self._session, self.here, self.ahead = session, here, ahead
         self._spark: SparkSession | None = None
         self.missing = frozenset(missing)
         self.stored, self.stored_checksum, self.transaction_timeout_s = stored, stored_checksum, transaction_timeout_s
@@ -239,7 +248,7 @@ class RunView:
     @property
     def short(self) -> bool:
         """True if the driver has all messages of the partitions, and looks through the history by itself."""
-        return self.here or len(self.overview) <= SHORT_HISTORY
+        return self.here or is_short(len(self.overview))
 
     def map_batches(
         self, columns: Sequence[str], texts: Sequence[str], job: Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]

@@ -12,6 +12,7 @@ from support.histories import History, write_history
 from fencepost.checkers.history.scan import COLUMNS, READS, SENDS, TEXTS, Unpacked, pack, scan_columns, scan_locally
 from fencepost.checkers.history.source import LocalSource
 from fencepost.checkers.model.lawful_history import write_lawful
+from fencepost.checkers.model.values import LoggedDecisions
 
 
 def columns_of(batches):
@@ -47,12 +48,17 @@ def test_a_null_over_records_is_an_operation_without_records(tmp_path):
 def test_columns_are_what_parts_unpack_to(tmp_path):
     run = write_lawful(tmp_path, transactions=300, partitions=7, row_group=50)
     source = LocalSource(Path(run.history))
-    columns = scan_columns(source)
+    ops = np.arange(0, 200, 7)
+    decisions = LoggedDecisions(aborted=ops[::2], committed=ops[1::2])
+    columns = scan_columns(source, decisions)
     parts = scan_locally(source)
     assert list(columns) == list(parts)
+    undecided = scan_columns(source)
+    assert any((columns[name][SENDS]["flags"] != undecided[name][SENDS]["flags"]).any() for name in columns)
+    assert not any((columns[name][READS]["flags"] != undecided[name][READS]["flags"]).any() for name in columns)
     for name, sides in columns.items():
         for side, some in zip((SENDS, READS), sides, strict=True):
-            expected = Unpacked(parts[name], side)
+            expected = Unpacked(parts[name], side, decisions)
             assert {column: (values.tolist(), values.dtype) for column, values in some.items()} == {
                 column: (values.tolist(), values.dtype) for column, values in expected.items()
             }

@@ -1,18 +1,20 @@
 """The need for a Spark session, and runs that this process judges by itself."""
 
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
+from support.fencepost_command import until
 from support.judging import no_session
 from support.long_histories import judge_as_long
 
 from fencepost.checkers.api import run_check
-from fencepost.checkers.engine import job
+from fencepost.checkers.engine import job, packed_parts
 from fencepost.checkers.engine.registry import installed_checks
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.verdict.judge import judge
 from fencepost.checkers.views.run_view import NO_MASTER
+from fencepost.harness.api.errors import HistoryError
 
 SAME = ("verdict", "properties", "allowed", "counts")  # with how much each check compared
 
@@ -93,11 +95,60 @@ def test_what_executors_put_into_files_goes_when_a_judgement_is_interrupted(spar
         places.append(shared_place(spark))
         return places[-1]
 
-    shared_place = job._shared_place
-    monkeypatch.setattr(job, "_shared_place", noted)
+    shared_place = packed_parts.shared_place
+    monkeypatch.setattr(packed_parts, "shared_place", noted)
     with pytest.raises(KeyboardInterrupt):
         judged(tmp_path, spark, here=False, checks=[*installed_checks()[0], interrupted])
     assert [place.path.exists() for place in places] == [False]
+
+
+def test_parts_that_are_made_ahead_go_when_the_history_cannot_be_read(spark, tmp_path, monkeypatch):
+    places = []
+    judge_as_long(monkeypatch)
+
+    def unread(history, isolation):
+        until(lambda: places)
+        raise OSError("no more of it")
+
+    def noted(spark):
+        places.append(shared_place(spark))
+        return places[-1]
+
+    shared_place = packed_parts.shared_place
+    monkeypatch.setattr(packed_parts, "shared_place", noted)
+    monkeypatch.setattr("fencepost.checkers.verdict.opening.read_overview", unread)
+    with pytest.raises(HistoryError, match="no more of it"):
+        judged(tmp_path, lambda: spark, here=False)
+    assert [place.path.exists() for place in places] == [False]
+
+
+def test_an_unreadable_history_is_told_before_there_is_a_session(tmp_path, monkeypatch):
+    judge_as_long(monkeypatch)
+    ended = Event()
+
+    def unread(history, isolation):
+        raise OSError("no more of it")
+
+    def session():
+        ended.wait()
+        raise RuntimeError("too late")
+
+    monkeypatch.setattr("fencepost.checkers.verdict.opening.read_overview", unread)
+    with pytest.raises(HistoryError, match="no more of it"):
+        judged(tmp_path, session, here=False)
+    ended.set()
+
+
+def test_parts_that_cannot_be_made_ahead_are_made_later(spark, tmp_path, monkeypatch):
+    expected = judged(tmp_path / "a", no_session)
+    judge_as_long(monkeypatch)
+    monkeypatch.setattr(packed_parts, "_passed_over", failing)
+    document = judged(tmp_path / "b", spark, here=False)
+    assert [document[name] for name in SAME] == [expected[name] for name in SAME]
+
+
+def failing(parts):
+    raise OSError("no place")
 
 
 def test_the_thread_that_makes_the_session_may_judge_a_run_meanwhile(spark, tmp_path):
