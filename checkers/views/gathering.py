@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +84,10 @@ def gather_messages(gatherers: Sequence[Gatherer], log: PartitionLog, folder: Pa
     return gathered
 
 
+def _nothing() -> None:
+    """There is nothing to free."""
+
+
 class GatheredMessages:
     """The messages of all partitions of a run.
 
@@ -101,7 +106,7 @@ class GatheredMessages:
         self.to_driver: list[tuple[str, bytes]] = []
         self.partitions: list[str] = []
         self.error = ""
-        self._release: Callable[[], object] = lambda: None
+        self._release: Callable[[], object] = _nothing
 
     def of_job(self, job: Callable[[Path | None], RDD[Any]], place: liveness.TemporaryPlace | None) -> list[Any]:
         """Run the job, and return what it makes without the messages that stay on the executors.
@@ -110,7 +115,7 @@ class GatheredMessages:
         there. Without one, what the job makes is written to the executors' disks, and both kinds are read from there.
         """
         if place is not None:
-            self._release = place.remove
+            self._release = threading.Thread(target=place.remove).start  # gigabytes take a second
         judged = job(place.path if place else None)
         if self.short or not self.gatherers:
             return list(judged.collect())
@@ -127,6 +132,7 @@ class GatheredMessages:
         return list(judged.filter(lambda result: not isinstance(result, ExecutorMessage)).collect())
 
     def release(self) -> None:
-        """Free the executors' disks."""
-        self._release()
+        """Free the executors' disks, in the background where that takes long."""
+        release, self._release = self._release, _nothing
+        release()
         self.on_executors = None
