@@ -96,9 +96,21 @@ class Ops:
                     base += len(batch)
         return pa.concat_tables(parts)
 
+    @cached_property
+    def _rises(self) -> bool:
+        return bool((self.index[1:] > self.index[:-1]).all())
+
+    def at(self, wanted: Iterable[int]) -> Ints:
+        """The positions of operations, by their `index`; one that the history does not have is left out."""
+        sought = np.unique(np.fromiter(wanted, dtype=np.int64))
+        if not self._rises:
+            return np.flatnonzero(np.isin(self.index, sought))
+        first, behind = (np.searchsorted(self.index, sought, side=side) for side in ("left", "right"))
+        return np.asarray(first[behind > first])
+
     def rows(self, wanted: Iterable[int]) -> dict[int, dict[str, Any]]:
         """Whole operations by their `index`. An index that the history does not have is left out."""
-        positions = np.flatnonzero(np.isin(self.index, np.fromiter(wanted, dtype=np.int64)))
+        positions = self.at(wanted)
         if not len(positions):
             return {}
         columns = pq.read_schema(self.path).names

@@ -92,7 +92,8 @@ def incidents_of(data: ReportData) -> tuple[Incident, ...]:
 
 def _writes(ops: Ops, findings: Iterable[Doc]) -> dict[int, Written]:
     named = {index for finding in findings for index in finding.get("operations", ())}
-    chosen = np.flatnonzero(np.isin(ops.index, np.fromiter(named, dtype=np.int64)) & ops.f.among(*WRITES))
+    chosen = ops.at(named)
+    chosen = chosen[np.isin(ops.f[chosen], WRITES)]
     columns = (ops.index[chosen], ops.process[chosen], ops.op[chosen])
     return {index: Written(process, number) for index, process, number in zip(*(c.tolist() for c in columns), strict=True)}
 
@@ -153,6 +154,8 @@ def json_object(text: Any) -> Mapping[str, Any]:
 # Operations
 # --------------------------------------------------------------------------------------------------
 def _indexes(ops: Ops, written: set[Written]) -> dict[Written, int]:
+    if not written:
+        return {}
     keys = {int(operation_key(each.process, each.number)): each for each in written}
     of_all = operation_key(ops.process.astype(np.int64), ops.op)
     chosen = np.flatnonzero(np.isin(of_all, np.fromiter(keys, dtype=np.int64)) & ops.f.among(*WRITES))
@@ -175,7 +178,7 @@ def _first(indexes: Mapping[Written, int], incident: Incident) -> list[int]:
 def _before(ops: Ops, accused: Sequence[int]) -> dict[int, int]:
     """The operation before each of these in its process."""
     made = {}
-    for position in np.flatnonzero(np.isin(ops.index, np.array(accused, dtype=np.int64))).tolist():
+    for position in ops.at(accused).tolist():
         same = np.flatnonzero((ops.process == ops.process[position]) & (ops.op < ops.op[position]))
         if len(same):
             made[int(ops.index[position])] = int(ops.index[same[np.argmax(ops.op[same])]])

@@ -56,7 +56,7 @@ def records(ops: Ops, named: set[int]) -> Records:
             names = list(leaves.values())
             parts = [file.read_row_group(group, columns=names)["mops"] for group in groups]
             return _flat(np.arange(len(ops)), [chunk for part in parts for chunk in part.chunks], whole=True)
-    at = np.flatnonzero(np.isin(ops.index, np.fromiter(named, dtype=np.int64)))
+    at = ops.at(named)
     return _flat(at, ops.table(at, ["mops"])["mops"].chunks, whole=False)
 
 

@@ -44,7 +44,7 @@ def sample(ops: Ops, named: set[int], moments: Sequence[int], most: int) -> Samp
     if len(ops) <= most:
         return Sample(positions=np.arange(len(ops)))
     drawn = np.zeros(len(ops), dtype=np.bool_)
-    drawn[np.flatnonzero(np.isin(ops.index, np.fromiter(named, dtype=np.int64)))[:most]] = True
+    drawn[ops.at(named)[:most]] = True
     share = max(0, most - int(drawn.sum())) // 3
     uncertain = np.flatnonzero(~ops.type.among("ok"))
     drawn[evenly(uncertain, share)] = True

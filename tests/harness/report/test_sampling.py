@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from fencepost.harness.report.documents import NEVER, Ops, Words
 from fencepost.harness.report.sampling import SECOND, evenly, sample
@@ -106,6 +108,14 @@ def test_operations_of_findings_come_first():
     assert len(drawn.positions) == 50
     assert set(drawn.positions.tolist()) <= set(range(500, 700))
     assert drawn.every == 0
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1]])
+def test_operations_are_found_by_their_index_in_any_order(order):
+    indices = np.array([3, 4, 9, 1 << 40])[order]
+    found = replace(operations(4), index=indices).at({4, 1 << 40, 5, -1})
+    assert sorted(indices[found].tolist()) == [4, 1 << 40]
+    assert found.tolist() == sorted(found.tolist())
 
 
 def test_even_distances():
