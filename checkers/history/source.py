@@ -40,6 +40,7 @@ ROWS = 8_192  # searched at once for the operations wanted
 PARTITION = "mops.list.element.partition"
 DICTIONARY_COLUMNS = ["f", "type", "intent", "isolation", PARTITION]  # texts that repeat
 LEAST_COMPRESSED = 4096  # bytes of a batch
+VERIFIED = {"page_checksum_verification": True}  # which costs no time that could be measured
 MOST_THREADS = 2  # that look through a history at once; each holds a batch
 
 
@@ -141,7 +142,7 @@ class LocalSource:
         """The number of records that a row group holds of each topic-partition, about: as the first one does."""
         if not self.metadata.num_row_groups:
             return 0
-        with pq.ParquetFile(self.path, read_dictionary=DICTIONARY_COLUMNS) as file:
+        with pq.ParquetFile(self.path, read_dictionary=DICTIONARY_COLUMNS, **VERIFIED) as file:
             chunks = file.read_row_group(0, columns=[PARTITION])["mops"].chunks
         partitions = {name for lists in chunks for name in pc.unique(lists.flatten().field("partition")).to_pylist()}
         return _mop_count(self.metadata, 0) // max(1, len(partitions))
@@ -152,7 +153,7 @@ class LocalSource:
         return self.metadata.num_rows, self._batches(columns, texts)
 
     def _batches(self, columns: Sequence[str], texts: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        with pq.ParquetFile(self.path, read_dictionary=list(texts)) as file:
+        with pq.ParquetFile(self.path, read_dictionary=list(texts), **VERIFIED) as file:
             for group in range(file.metadata.num_row_groups):
                 yield from file.read_row_group(group, columns=list(columns)).to_batches()
 
@@ -160,7 +161,8 @@ class LocalSource:
         if self._small:
             return _filtered(self._small.columns(columns), condition)
         source = ds.dataset(self.path)
-        few = ds.ParquetFragmentScanOptions(pre_buffer=False)  # else hundreds of MiB are read ahead, and it takes longer
+        # without buffers, else hundreds of MiB are read ahead, and it takes longer
+        few = ds.ParquetFragmentScanOptions(pre_buffer=False, **VERIFIED)
         scan = source.scanner(columns=list(columns), filter=condition, batch_readahead=2, fragment_scan_options=few)
         return scan.to_table()
 
@@ -181,7 +183,7 @@ class LocalSource:
         if self._small:
             yield from self._small.columns(columns).to_batches()
             return
-        with pq.ParquetFile(self.path) as file:
+        with pq.ParquetFile(self.path, **VERIFIED) as file:
             groups = [g for g in range(file.metadata.num_row_groups) if _may_hold(file.metadata.row_group(g), wanted)]
             yield from file.iter_batches(ROWS, row_groups=groups, columns=list(columns)) if groups else ()
 
@@ -204,7 +206,7 @@ class SmallFile:
     """The columns of a Parquet file, read when they are first wanted."""
 
     def __init__(self, content: bytes) -> None:
-        self._file = pq.ParquetFile(pa.BufferReader(content))
+        self._file = pq.ParquetFile(pa.BufferReader(content), **VERIFIED)
         self._read: dict[str, pa.ChunkedArray] = {}
         self.names, self.metadata = self._file.schema_arrow.names, self._file.metadata
 
@@ -249,7 +251,7 @@ def _mop_count(metadata: pq.FileMetaData, group: int) -> int:
 
 def _reader(path: str, columns: Sequence[str], job: Job) -> Callable[[Sequence[int]], Iterator[Any]]:
     def read(groups: Sequence[int]) -> Iterator[Any]:
-        with pq.ParquetFile(path, read_dictionary=DICTIONARY_COLUMNS) as file:
+        with pq.ParquetFile(path, read_dictionary=DICTIONARY_COLUMNS, **VERIFIED) as file:
             for group in groups:
                 yield from job(_read_group(file, group, columns))
 

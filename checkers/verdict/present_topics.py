@@ -101,7 +101,7 @@ def _without(path: Path, overview: Overview, since: Mapping[str, int], run_dir: 
     count, first = 0, min(since.values())
     keys, times = _beginnings(overview)
     with (
-        pq.ParquetFile(path) as file,
+        pq.ParquetFile(path, page_checksum_verification=True) as file,
         replacing(run_dir, RunFile.PRESENT) as part,
         pq.ParquetWriter(part, file.schema_arrow, **writing(file.schema_arrow)) as writer,
     ):

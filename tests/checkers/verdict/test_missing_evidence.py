@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from support.histories import violated
 from support.recorded_run import attest, of_former_days, record_run
 
+from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.verdict.judge import judge
 from fencepost.harness.api import split_record_id
+from fencepost.harness.api.errors import HistoryError
 from fencepost.harness.api.run import RunFile
 from fencepost.harness.history.run_directory import open_run, write_verdict
 from fencepost.harness.report import render
@@ -145,3 +148,27 @@ def _twice(text: str) -> str:
             v = next(v for _, v in reversed(got) if split_record_id(v)[0] == 1)
             got.append([max(place for place, _ in got) + 1, v])
     return json.dumps(line) + "\n"
+
+
+def damage_page(path: Path, column: str) -> None:
+    """Change one byte of a column's last page."""
+    group = pq.read_metadata(path).row_group(0)
+    leaf = next(leaf for leaf in map(group.column, range(group.num_columns)) if leaf.path_in_schema == column)
+    content = bytearray(path.read_bytes())
+    content[(leaf.dictionary_page_offset or leaf.data_page_offset) + leaf.total_compressed_size - 5] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("small", [4 << 20, 0])
+def test_a_damaged_page_is_no_other_history_where_no_manifest_has_a_checksum(tmp_path, monkeypatch, small):
+    """Whether the file is read at once or by row groups."""
+    monkeypatch.setattr("fencepost.checkers.history.source.SMALL_FILE", small)
+    whole = write_lawful(tmp_path / "a", transactions=60)
+    damage_page(Path(whole.history), "time")
+    with pytest.raises(HistoryError, match="CRC checksum"):
+        judge(whole, here=True)
+    records = write_lawful(tmp_path / "b", transactions=60)
+    damage_page(Path(records.history), "mops.list.element.v")
+    document = judge(records, here=True)
+    assert (document["verdict"], violated(document)) == ("unknown", [])
+    assert "CRC checksum" in document["reason"]
