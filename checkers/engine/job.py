@@ -23,8 +23,8 @@ import numpy as np
 from fencepost.checkers.api import Check
 from fencepost.checkers.engine.answers import Counts, PartitionResult, Questions
 from fencepost.checkers.engine.joined_answers import JoinedAnswers
-from fencepost.checkers.engine.packed_parts import PartsAhead, packed_parts, shared_place
 from fencepost.checkers.history.large_partitions import PackedParts, is_large, large_partition_lock
+from fencepost.checkers.history.packed_parts import PartsAhead, packed_parts, shared_place
 from fencepost.checkers.history.part_files import StoredMessage, StoredPart, stored_message
 from fencepost.checkers.history.positions import Positions
 from fencepost.checkers.history.scan import PackedPart, scan_columns, scan_locally

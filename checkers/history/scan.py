@@ -251,7 +251,7 @@ class Unpacked(Mapping[str, Any]):
             values = (unpacked(part.own, OWN[self._side].index(name)) for part in self._parts)
             return _joined(values, self._size, np.int64)
         of_operations = self._of_operations(name)
-        if name == "flags" and self._side == SENDS:
+        if name == "flags" and self._side == SENDS and len(self._decisions):
             of_operations = [
                 _decided(flags, op, self._decisions) for flags, op in zip(of_operations, self._of_operations("op"), strict=True)
             ]

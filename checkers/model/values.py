@@ -34,6 +34,9 @@ class LoggedDecisions:
     aborted: Ints = field(default_factory=no_operations)
     committed: Ints = field(default_factory=no_operations)
 
+    def __len__(self) -> int:
+        return len(self.aborted) + len(self.committed)
+
 
 UNDECIDED = LoggedDecisions()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -106,10 +107,14 @@ def _spark_version() -> str:
     return version("pyspark")
 
 
+_STARTING = threading.Lock()  # who packs the records ahead may ask for the session at the same time
+
+
 def _local_session() -> SparkSession:
     from fencepost.checkers.engine.session import start_session
 
-    return start_session()
+    with _STARTING:
+        return start_session()
 
 
 # --------------------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from fencepost.checkers.engine.packed_parts import PartsAhead
 from fencepost.checkers.engine.placement import fits_here
 from fencepost.checkers.history.overview import Overview, read_overview
+from fencepost.checkers.history.packed_parts import PartsAhead
 from fencepost.checkers.history.source import LocalSource, Source, last_cause, read_errors
 from fencepost.checkers.history.source_of_run import source_of
 from fencepost.checkers.model.threads import results
@@ -111,7 +111,7 @@ def _opened(
         faults=None if faults_unknown(run) or disturbances else _spans(receipts),
         fencing_s=_fencing_s(run.plan),
         recovery=run.plan.get("recovery"),
-        here=here and fits_here(present.history),
+        here=here and ahead is None and fits_here(present.history),  # memory that comes free meanwhile changes nothing
         strikes=_strikes(receipts) if faults_known and not disturbances else None,
         wire=run.wire,
         wire_checksum=run.checksums.get(RunFile.WIRE),

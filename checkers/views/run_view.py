@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from fencepost.checkers.history.lookup import MOPS, READ_COLUMNS, READ_TEXTS, records_of, returned
 from fencepost.checkers.history.overview import Overview
+from fencepost.checkers.history.packed_parts import PartsAhead
 from fencepost.checkers.history.source import Source, read_errors
 from fencepost.checkers.model.arrays import Bools, Ints
 from fencepost.checkers.model.frames import pd
@@ -34,8 +35,6 @@ from fencepost.harness.api.recovery import RecoveryPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from fencepost.checkers.engine.packed_parts import PartsAhead
 
 NO_MASTER = "none: this process judged"
 Made = TypeVar("Made")
@@ -154,7 +153,7 @@ class RunView:
 
     def decide(self, decisions: LoggedDecisions) -> None:
         """Take transactions of unknown outcome as what the logs say of them, from now on."""
-        if not len(decisions.aborted) and not len(decisions.committed):
+        if not len(decisions):
             return
         status = np.array(self.overview.status)
         status[self.overview.at(decisions.aborted)] = ABORTED

@@ -7,7 +7,7 @@ import pytest
 # Fewer tasks than for a long history: each costs a twentieth of a second, and finds little to do.
 SETTINGS = {
     "fencepost.checkers.views.run_view.SHORT_HISTORY": 0,
-    "fencepost.checkers.engine.packed_parts.BUCKETS_PER_CORE": 2,
+    "fencepost.checkers.history.packed_parts.BUCKETS_PER_CORE": 2,
 }
 
 

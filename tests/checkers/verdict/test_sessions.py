@@ -8,8 +8,9 @@ from support.judging import no_session
 from support.long_histories import judge_as_long
 
 from fencepost.checkers.api import run_check
-from fencepost.checkers.engine import job, packed_parts
+from fencepost.checkers.engine import job
 from fencepost.checkers.engine.registry import installed_checks
+from fencepost.checkers.history import packed_parts
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.verdict.judge import judge
