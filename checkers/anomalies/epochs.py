@@ -45,7 +45,7 @@ def stored_epochs(run: RunView) -> pd.DataFrame:
     assert run.stored is not None
     run.shared(stored_logs)  # raises for a damaged table
     readable = [("producer_id", ">=", 0), ("kind", "!=", DAMAGED_BATCH)]
-    table = pq.read_table(run.stored, columns=["node", *COLUMNS], filters=readable)
+    table = pq.read_table(run.stored, columns=["node", *COLUMNS], filters=readable, page_checksum_verification=True)
     rows = _once(table.to_pandas()).sort_values(["partition", "offset", "producer_epoch"], kind="stable")
     rows["v"] = rows["v"].fillna(NONE).astype(np.int64)
     rows["producer_epoch"] = rows["producer_epoch"].astype(np.int64)

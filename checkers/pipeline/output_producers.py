@@ -42,7 +42,7 @@ def _records(run: RunView) -> pa.Table | None:
     try:
         if pq.read_metadata(path).num_rows > MOST_ROWS:
             return None
-        return pq.read_table(path, columns=_COLUMNS, filters=filters)
+        return pq.read_table(path, columns=_COLUMNS, filters=filters, page_checksum_verification=True)
     except (OSError, pa.ArrowException, KeyError):
         return None
 

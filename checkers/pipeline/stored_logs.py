@@ -355,7 +355,8 @@ def stored_logs(run: RunView) -> StoredLogs | str:
         raise OSError(problem.reason)
     if LOGS_SINCE not in pq.read_schema(run.stored).names or pq.read_table(run.stored, columns=[LOGS_SINCE])[0].null_count:
         return NO_BATCHES
-    table = pq.read_table(run.stored, read_dictionary=["node", "partition", "kind"]).unify_dictionaries()
+    table = pq.read_table(run.stored, read_dictionary=["node", "partition", "kind"], page_checksum_verification=True)
+    table = table.unify_dictionaries()
     if len(table) and table["last_offset"].null_count == len(table):
         return NO_BATCHES
     if reason := _lacking(table):

@@ -80,7 +80,7 @@ def stored_transactions(run: RunView) -> StoredTransactions | None:
     try:
         if pq.read_metadata(path).num_rows > MOST_ROWS:
             return None
-        table = pq.read_table(path, columns=COLUMNS)
+        table = pq.read_table(path, columns=COLUMNS, page_checksum_verification=True)
         lacking = any(table[name].null_count for name in COLUMNS if name != "leader_epoch")
     except (OSError, pa.ArrowException, KeyError):
         return None

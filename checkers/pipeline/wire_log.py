@@ -161,7 +161,7 @@ def wire_log(run: RunView) -> WireLog | str:
     if nodes is None:
         raise OSError(UNNAMED)
     ends = [(record.until_ns, f"the record of {node} ends early: {record.why}") for node, record in nodes.items()]
-    table = pq.read_table(run.wire, columns=list(COLUMNS))
+    table = pq.read_table(run.wire, columns=list(COLUMNS), page_checksum_verification=True)
     if silent := unread(table):
         ends.append((silent.until_ns, silent.why))
     until, why = min(((end, why) for end, why in ends if end is not None), default=(None, ""))

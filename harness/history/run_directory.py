@@ -279,7 +279,7 @@ def _read_receipts(directory: Path, written: Checksum | None) -> Receipts | Prob
     if problem := table_problem(path, RECEIPTS, written):
         return problem
     try:
-        with pq.ParquetFile(regular(directory, RunFile.RECEIPTS)) as file:
+        with pq.ParquetFile(regular(directory, RunFile.RECEIPTS), page_checksum_verification=True) as file:
             _demand_few(file.metadata)
             rows = file.read([column.name for column in RECEIPTS], use_threads=False).to_pylist()
         msgspec.convert(rows, list[ReceiptDocument])

@@ -7,8 +7,14 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.judging import no_session
 
-from fencepost.harness.api.history import STORED, demand_columns, schema, writing
+from fencepost.checkers.model.lawful_history import write_lawful
+from fencepost.checkers.pipeline.stored_logs import stored_logs
+from fencepost.checkers.verdict.opening import view_of
+from fencepost.harness.api.history import RECEIPTS, STORED, demand_columns, schema, writing
+from fencepost.harness.api.run import RunFile
+from fencepost.harness.history.run_directory import open_run
 
 _LENGTH = 8  # of what ends the file behind its footer
 
@@ -51,3 +57,24 @@ def test_numbers_of_any_size_are_read_as_they_were_written(tmp_path):
     chunks = [pq.read_metadata(path).row_group(0).column(at) for at in range(3)]
     stored = {chunk.path_in_schema: "DELTA_BINARY_PACKED" in chunk.encodings for chunk in chunks}
     assert stored == {"number": True, "list.list.element.v": True, "list.list.element.partition": False}
+
+
+@pytest.mark.parametrize("file", [RunFile.RECEIPTS, RunFile.STORED])
+def test_a_damaged_page_of_another_table_is_named_where_no_manifest_has_a_checksum(tmp_path, file):
+    write_lawful(tmp_path, transactions=3)
+    columns = {RunFile.RECEIPTS: RECEIPTS, RunFile.STORED: STORED}[file]
+    values = {"string": "x", "bool": False, "int8": 1, "int16": 1, "int32": 1, "int64": 1}
+    rows = [{column.name: values.get(column.type) for column in columns} for _ in range(3)]
+    table = pa.Table.from_pylist(rows, schema=schema(columns))
+    pq.write_table(table, tmp_path / file, **writing(table.schema))
+    group = pq.read_metadata(tmp_path / file).row_group(0)
+    leaf = next(leaf for leaf in map(group.column, range(group.num_columns)) if leaf.physical_type == "INT64")
+    content = bytearray((tmp_path / file).read_bytes())
+    content[leaf.data_page_offset + leaf.total_compressed_size - 1] ^= 1
+    (tmp_path / file).write_bytes(content)
+    run = open_run(tmp_path)
+    if file == RunFile.RECEIPTS:
+        assert "CRC checksum" in str(run.receipts)
+    else:
+        with pytest.raises(OSError, match="CRC checksum"):
+            stored_logs(view_of(run, no_session, here=True).view)
