@@ -141,6 +141,14 @@ def test_an_unreadable_history_is_told_before_there_is_a_session(tmp_path, monke
     ended.set()
 
 
+def test_parts_that_were_made_ahead_are_not_made_again(spark, tmp_path, monkeypatch):
+    expected = judged(tmp_path / "a", no_session)
+    judge_as_long(monkeypatch)
+    monkeypatch.setattr(job, "packed_parts", failing)
+    document = judged(tmp_path / "b", spark, here=False)
+    assert [document[name] for name in SAME] == [expected[name] for name in SAME]
+
+
 def test_parts_that_cannot_be_made_ahead_are_made_later(spark, tmp_path, monkeypatch):
     expected = judged(tmp_path / "a", no_session)
     judge_as_long(monkeypatch)
@@ -149,7 +157,7 @@ def test_parts_that_cannot_be_made_ahead_are_made_later(spark, tmp_path, monkeyp
     assert [document[name] for name in SAME] == [expected[name] for name in SAME]
 
 
-def failing(parts):
+def failing(*_):
     raise OSError("no place")
 
 
