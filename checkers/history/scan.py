@@ -219,10 +219,14 @@ def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records
 # Unpacking
 # --------------------------------------------------------------------------------------------------
 class Unpacked(Mapping[str, Any]):
-    """One side of a partition as columns; each is made anew when it is asked for, so that no more than one need be in memory."""
+    """One side of a partition as columns; each is made anew when it is asked for, so that no more than one need be in memory.
+
+    In the order of the history, in which a shuffle does not leave the parts: whoever sorts by process, identity or offset then
+    finds the rows nearly sorted.
+    """
 
     def __init__(self, parts: Sequence[PackedPart], side: int, decisions: LoggedDecisions = UNDECIDED) -> None:
-        self._parts, self._side = [part for part in parts if part.side == side], side
+        self._parts, self._side = sorted((part for part in parts if part.side == side), key=_first_operation), side
         self._decisions = decisions
         self._counts = [unpacked(part.shared, 0) for part in self._parts]
         self._size = sum(int(count.sum()) for count in self._counts)
@@ -260,6 +264,11 @@ class Unpacked(Mapping[str, Any]):
 
     def _of_operations(self, name: str) -> list[Any]:
         return [unpacked(part.shared, 1 + SHARED[self._side].index(name)) for part in self._parts]
+
+
+def _first_operation(part: PackedPart) -> int:
+    """A history index that none of a part's operations is below, mostly that of its first one."""
+    return lower_bound(part.shared, 1 + SHARED[part.side].index("op"))
 
 
 def _joined(parts: Iterable[Any], size: int, kind: Any) -> Any:

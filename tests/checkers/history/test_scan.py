@@ -62,3 +62,15 @@ def test_columns_are_what_parts_unpack_to(tmp_path):
             assert {column: (values.tolist(), values.dtype) for column, values in some.items()} == {
                 column: (values.tolist(), values.dtype) for column, values in expected.items()
             }
+
+
+def test_columns_are_in_the_order_of_the_history_whatever_order_the_parts_came_in(tmp_path):
+    source = LocalSource(Path(write_lawful(tmp_path, transactions=300, partitions=1).history))
+    (batch,) = source.batches(COLUMNS, TEXTS)[1]
+    parts = [part for _, part in pack(batch.slice(start, 50) for start in range(0, len(batch), 50))]
+    mixed = np.random.default_rng(0).permutation(len(parts)).tolist()
+    for side in (SENDS, READS):
+        expected = Unpacked(parts, side)
+        assert (np.diff(expected["op"]) >= 0).all()
+        for name, values in Unpacked([parts[number] for number in mixed], side).items():
+            assert np.array_equal(values, expected[name]), (side, name)
