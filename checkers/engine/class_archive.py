@@ -1,7 +1,8 @@
 """A class-data archive for Spark's driver: to read and verify classes takes the JVM half of the cold check of a small history.
 
 The JVM of the first session on a machine writes the archive when it ends (JEP 350); later ones map it. Nothing depends on it: a
-JVM that cannot use the archive goes on without it.
+JVM that cannot use the archive goes on without it. One has up to 200 MB, and each installation its own, so those that nobody has
+used for two weeks are removed.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import contextlib
 import hashlib
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pyspark
 
+KEPT_S = 14 * 24 * 3600  # since an archive was last used
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 
 
@@ -31,7 +34,10 @@ def archive_options() -> str:
     except OSError:
         return ""
     if archive.exists():
+        with contextlib.suppress(OSError):  # it belongs to somebody else, or is gone
+            os.utime(archive)
         return f"-XX:SharedArchiveFile={archive} {QUIET}"
+    _remove_unused(folder)
     return f"-XX:ArchiveClassesAtExit={archive.with_suffix(f'.{os.getpid()}')} {QUIET}"
 
 
@@ -54,6 +60,13 @@ def _adopt(archive: Path) -> None:
             continue
         with contextlib.suppress(FileNotFoundError):  # another session was faster
             os.replace(made, archive)
+
+
+def _remove_unused(folder: Path) -> None:
+    for archive in folder.glob("classes-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - archive.stat().st_mtime > KEPT_S:
+                archive.unlink()
 
 
 def _lives(pid: int) -> bool:

@@ -49,7 +49,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "harness/fetching/store.py": ("Store._fill", "Store._locked", "Store._remove_leftovers"),
         "harness/report/compiled_templates.py": ("CompiledTemplates.dump_bytecode",),
         "harness/connect/jars.py": ("_resolve",),
-        "checkers/engine/class_archive.py": ("archive_options", "_adopt"),
+        "checkers/engine/class_archive.py": ("archive_options", "_adopt", "_remove_unused"),
         "clusters/kafka/setting_definitions.py": ("_keep",),
         "clusters/kfake/program.py": ("_build",),
         "clusters/local/class_archive.py": ("make",),
