@@ -4,13 +4,15 @@
   timeline.address = function (page, moves, filter) {
     const { data, index, state, whole, by } = page,
       { ops } = data;
-    let saving = 0;
+    let saving = 0,
+      known = ""; // the address as it was last saved or restored
     // The address follows a little later, since browsers refuse many changes at once.
     function saveSoon() {
       clearTimeout(saving);
       saving = setTimeout(save, 250);
     }
     function save() {
+      if (location.hash !== known) return; // a link was followed, and its event has not come yet
       const far = Math.abs(state.view.from - whole.from) + Math.abs(state.view.to - whole.to) > 1;
       const text = timeline.encoded({
         anchor: state.anchor,
@@ -21,10 +23,12 @@
       try {
         history.replaceState(null, "", text ? "#" + text : location.pathname + location.search);
       } catch (refused) {} // a page without an address of its own cannot keep it
+      known = location.hash;
     }
-    function restore(hash, loading) {
+    function restore(loading) {
       clearTimeout(saving); // a plain anchor stays as it was followed
-      const asked = timeline.decoded(hash),
+      known = location.hash;
+      const asked = timeline.decoded(known),
         op = /^op-(\d+)$/.exec(asked.anchor || "");
       state.anchor = asked.anchor || "";
       if (asked.filter !== undefined) {
@@ -49,8 +53,7 @@
       for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
       target.scrollIntoView();
     }
-    // By the event: the address itself may have been saved over since.
-    window.addEventListener("hashchange", (event) => restore(new URL(event.newURL).hash, false));
+    window.addEventListener("hashchange", () => restore(false));
     return { saveSoon, restore };
   };
 })((globalThis.fencepostTimeline ??= {}));

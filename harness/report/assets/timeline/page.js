@@ -108,7 +108,7 @@
 
   timeline.pointer(page, moves);
   timeline.addLives(data, moves.showLife);
-  address.restore(location.hash, true);
+  address.restore(true);
   settled = true;
   draw();
 })((globalThis.fencepostTimeline ??= {}));
