@@ -30,7 +30,6 @@ from fencepost.checkers.history.positions import Positions
 from fencepost.checkers.history.scan import PackedPart, scan_columns, scan_locally
 from fencepost.checkers.history.source import LocalSource, Source, from_message
 from fencepost.checkers.model import forks
-from fencepost.checkers.model.array_files import ArrayFiles, ReusedFile
 from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.results import NO_ROWS, ROW_NUMBERS, Rows
 from fencepost.checkers.model.values import UNDECIDED, FinalRead, LoggedDecisions, Resets, Settings
@@ -40,6 +39,7 @@ from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
 from fencepost.checkers.views.joined_logs import Sides, joinable, joined_log
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog
 from fencepost.checkers.views.unseen import total_unseen
+from fencepost.harness.system.array_files import ArrayFiles, ReusedFile
 
 if TYPE_CHECKING:
     from pyspark import RDD

@@ -12,9 +12,9 @@ from typing import IO
 
 from fencepost.checkers.history.part_files import StoredPart, append, view
 from fencepost.checkers.history.scan import PackedPart
-from fencepost.checkers.model.array_files import ArrayFiles
 from fencepost.checkers.model.freed_memory import release_freed_memory
 from fencepost.harness.system import liveness
+from fencepost.harness.system.array_files import ArrayFiles
 
 UNNAMED = ""  # instead of a path
 LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about five times as much

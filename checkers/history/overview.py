@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fencepost.checkers.history.scan import numbers_of
 from fencepost.checkers.history.source import LocalSource, Source
-from fencepost.checkers.model.array_files import ArrayFiles
 from fencepost.checkers.model.arrays import Bools, Ints, among, distinct
 from fencepost.checkers.model.values import ABORTED, COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets
+from fencepost.harness.system.array_files import ArrayFiles, Growing
 
 TEXTS = ("isolation", "f", "type", "intent")
 NUMBERS = {"index": np.int64, "process": np.int32, "op": np.int32, "time": np.int64, "end": np.int64, "decided": np.int64}
@@ -101,27 +102,22 @@ def read_overview(history: Source | Path, isolation: str = COMMITTED_LEVEL) -> O
 
 def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str = COMMITTED_LEVEL) -> Overview:
     """An overview of so many operations, from batches of `COLUMNS` (texts dictionary-encoded) in any order."""
-    columns: dict[str, Any] = {name: np.empty(count, dtype=kind) for name, kind in NUMBERS.items()}
-    columns |= {"status": np.empty(count, dtype=np.int8)} | {name: np.empty(count, dtype=np.bool_) for name in _FLAGS}
+    arrays, kinds = ArrayFiles(), {**NUMBERS, "status": np.int8, **dict.fromkeys(_FLAGS, np.bool_)}
+    growing = {name: Growing(arrays, count, kind) for name, kind in kinds.items()}
     details: list[dict[str, Any]] = []
-    start = 0
     for batch in batches:
-        place = slice(start, start + len(batch))
-        for name in NUMBERS:
-            values = batch.column(name)
-            columns[name][place] = (pc.fill_null(values, NONE) if values.null_count else values).to_numpy(zero_copy_only=False)
-        for name, values in _outcomes(batch, columns["process"][place]).items():
-            columns[name][place] = values
+        numbers = {name: numbers_of(batch.column(name)) for name in NUMBERS}
+        for name, values in {**numbers, **_outcomes(batch, numbers["process"])}.items():
+            growing[name].append(values)
         moves = pc.fill_null(pc.is_in(batch.column("f"), pa.array(_MOVES)), False)
         details += batch.filter(pc.or_(pc.is_valid(batch.column("detail")), moves)).to_pylist()
-        start = place.stop
+    columns = {name: growing.pop(name).array() for name in kinds}
     _in_order(columns)
     finals, settled, assigned = _details(sorted(details, key=lambda row: int(row["index"])))
     settling = _settling(settled)
     final_reads = _final_reads(finals, settling["settled"], _first_times(finals, columns), isolation)
     begun = _begun(finals, settling, settled[-1]["time"] if settled else FOREVER, columns)
     final_reads = {partition: replace(final, begun=begun[partition]) for partition, final in final_reads.items()}
-    arrays = ArrayFiles()
     stored = {name: arrays.stored(columns.pop(name)) for name in list(columns)}
     return Overview(**stored, **settling, arrays=arrays, final_reads=final_reads, resets=_resets(assigned))
 

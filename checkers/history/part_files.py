@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from fencepost.checkers.history.scan import NamedPart, PackedPart
+from fencepost.harness.system.array_files import in_pieces
 
 
 class StoredPart(NamedTuple):
@@ -54,8 +55,8 @@ def stored(folder: Path, parts: Iterable[NamedPart]) -> Iterator[tuple[str, Stor
 def append(file: IO[bytes], part: PackedPart, path: str) -> StoredPart:
     """Write a part at the end of a file; the place names the file by `path`. Raises OSError."""
     start = file.tell()
-    file.write(part.shared)
-    file.write(part.own)
+    for content in (part.shared, part.own):
+        file.writelines(in_pieces(content))
     return StoredPart(part.side, path, start, len(part.shared), len(part.own))
 
 
@@ -64,7 +65,7 @@ def stored_message(folder: Path, message: bytes) -> StoredMessage:
     path = folder / f"messages-{os.getpid()}"
     with open(path, "ab") as file:
         start = file.tell()
-        file.write(message)
+        file.writelines(in_pieces(message))
     return StoredMessage(str(path), start, len(message))
 
 

@@ -18,6 +18,7 @@ from fencepost.checkers.history.packing import lower_bound, packed, unpacked
 from fencepost.checkers.history.source import PARTITION, Source
 from fencepost.checkers.model.arrays import Bools
 from fencepost.checkers.model.values import ABORTED, COMMITTED, INFO, NONE, UNDECIDED, LoggedDecisions
+from fencepost.harness.system.array_files import Arrays
 
 STATUS, TXN, FINISHED, FINAL, UNCOMMITTED, UNNAMED = 3, 4, 8, 16, 32, 64  # bits of `flags`; the lowest two are the status
 SENDS, READS = 0, 1
@@ -89,8 +90,8 @@ def _with_records(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 def _packed(batch: pa.RecordBatch) -> Iterator[NamedPart]:
     owner, mops = _micro_operations(batch)
-    operations, records = _operations(batch), {name: _numbers(mops[name]) for name in RECORD}
-    names, order, bounds = _by_partition(mops["partition"], _numbers(mops["kind"]) != 0)
+    operations, records = _operations(batch), {name: numbers_of(mops[name]) for name in RECORD}
+    names, order, bounds = _by_partition(mops["partition"], numbers_of(mops["kind"]) != 0)
     for code, (start, stop) in enumerate(pairwise(bounds.tolist())):
         if stop > start:
             yield names[code // 2], _part(code % 2, order[start:stop], owner, operations, records)
@@ -106,8 +107,8 @@ def _micro_operations(batch: pa.RecordBatch) -> tuple[Any, dict[str, pa.Array]]:
 def _of_sides(batch: pa.RecordBatch, codes: dict[str, int]) -> Iterator[tuple[int, dict[str, Any]]]:
     """The columns of the sends and of the reads of a batch, with the `code` of the partition, which `codes` gets."""
     owner, mops = _micro_operations(batch)
-    shared, records = _operations(batch), {name: _numbers(mops[name]) for name in RECORD}
-    coded, read = _coded(mops["partition"]), _numbers(mops["kind"]) != 0
+    shared, records = _operations(batch), {name: numbers_of(mops[name]) for name in RECORD}
+    coded, read = _coded(mops["partition"]), numbers_of(mops["kind"]) != 0
     numbers = [codes.setdefault(name or "", len(codes)) for name in (*coded.dictionary.to_pylist(), "")]
     code = np.array(numbers)[np.asarray(pc.fill_null(coded.indices, len(numbers) - 1))]
     for side, which in ((SENDS, np.flatnonzero(~read)), (READS, np.flatnonzero(read))):
@@ -142,10 +143,10 @@ def _sliced(columns: Columns, bounds: Any, code: int) -> Columns:
 
 def _operations(batch: pa.RecordBatch) -> dict[str, Any]:
     """The columns of each operation that are numbers; `flags` instead of texts."""
-    end = _numbers(batch.column("end"))
-    numbers = {"op": _numbers(batch.column("index")), "process": _numbers(batch.column("process"))}
+    end = numbers_of(batch.column("end"))
+    numbers = {"op": numbers_of(batch.column("index")), "process": numbers_of(batch.column("process"))}
     over = np.where(_has(batch.column("type"), "ok"), end, NONE)
-    return {**numbers, "decided": _numbers(batch.column("decided")), "over": over, "flags": _flags(batch)}
+    return {**numbers, "decided": numbers_of(batch.column("decided")), "over": over, "flags": _flags(batch)}
 
 
 def _decided(flags: Any, op: Any, decisions: LoggedDecisions) -> Any:
@@ -184,7 +185,7 @@ def _coded(texts: pa.Array) -> pa.DictionaryArray:
     return texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
 
 
-def _numbers(column: pa.Array) -> Any:
+def numbers_of(column: pa.Array) -> Any:
     """A column as an array, NONE where nothing is known."""
     return np.asarray(pc.fill_null(column, NONE) if column.null_count else column)
 
@@ -225,9 +226,11 @@ class Unpacked(Mapping[str, Any]):
     finds the rows nearly sorted.
     """
 
-    def __init__(self, parts: Sequence[PackedPart], side: int, decisions: LoggedDecisions = UNDECIDED) -> None:
+    def __init__(
+        self, parts: Sequence[PackedPart], side: int, decisions: LoggedDecisions = UNDECIDED, arrays: Arrays | None = None
+    ) -> None:
         self._parts, self._side = sorted((part for part in parts if part.side == side), key=_first_operation), side
-        self._decisions = decisions
+        self._decisions, self._arrays = decisions, arrays or Arrays()
         self._counts = [unpacked(part.shared, 0) for part in self._parts]
         self._size = sum(int(count.sum()) for count in self._counts)
         self._replaced: dict[str, Any] = {}
@@ -252,15 +255,15 @@ class Unpacked(Mapping[str, Any]):
         if not self._parts:
             return np.empty(0, dtype=TYPES.get(name, np.int64))
         if name in OWN[self._side]:
-            values = (unpacked(part.own, OWN[self._side].index(name)) for part in self._parts)
-            return _joined(values, self._size, np.int64)
+            place = OWN[self._side].index(name)
+            return self._arrays.joined(lambda: (unpacked(part.own, place) for part in self._parts), self._size, np.int64)
         of_operations = self._of_operations(name)
         if name == "flags" and self._side == SENDS and len(self._decisions):
             of_operations = [
                 _decided(flags, op, self._decisions) for flags, op in zip(of_operations, self._of_operations("op"), strict=True)
             ]
         kind = _op_type(of_operations) if name == "op" else TYPES.get(name, np.int64)
-        return _joined(map(np.repeat, of_operations, self._counts), self._size, kind)
+        return self._arrays.joined(lambda: map(np.repeat, of_operations, self._counts), self._size, kind)
 
     def _of_operations(self, name: str) -> list[Any]:
         return [unpacked(part.shared, 1 + SHARED[self._side].index(name)) for part in self._parts]
@@ -269,15 +272,6 @@ class Unpacked(Mapping[str, Any]):
 def _first_operation(part: PackedPart) -> int:
     """A history index that none of a part's operations is below, mostly that of its first one."""
     return lower_bound(part.shared, 1 + SHARED[part.side].index("op"))
-
-
-def _joined(parts: Iterable[Any], size: int, kind: Any) -> Any:
-    """Some arrays as one: made one by one, so that little more than the whole is in memory."""
-    whole, start = np.empty(size, dtype=kind), 0
-    for part in parts:
-        whole[start : start + len(part)] = part
-        start += len(part)
-    return whole
 
 
 def _op_type(parts: Sequence[Any]) -> Any:

@@ -22,13 +22,14 @@ from fencepost.checkers.history.scan import (
     PackedPart,
     Unpacked,
 )
-from fencepost.checkers.model.array_files import Arrays
 from fencepost.checkers.model.arrays import Ints, positions_in, true_positions
 from fencepost.checkers.model.threads import results
 from fencepost.checkers.model.values import NONE, UNDECIDED, FinalRead, LoggedDecisions, Resets, Settings
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog, Reads, Sends, position_type, slices
 from fencepost.harness.api.record_ids import MAX_PROCESS, process_of
+from fencepost.harness.system.array_files import Arrays
 
+WHOLE_BITS = 63  # of a number that is not negative
 SPARSE = 4  # offsets for every send, beyond which no table of them is made
 
 
@@ -43,7 +44,7 @@ def unpack_log(
     decisions: LoggedDecisions = UNDECIDED,
 ) -> PartitionLog:
     """Packed parts back to one partition's sorted arrays. decisions: what the logs say of transactions of unknown outcome."""
-    sent, read = results([partial(Unpacked, parts, SENDS, decisions), partial(Unpacked, parts, READS)], threads)
+    sent, read = results([partial(Unpacked, parts, side, decisions, arrays) for side in (SENDS, READS)], threads)
     if read.least("offset") < 0 and (places := _with_places(sent, read)) is not None:
         read.replace("offset", arrays.stored(places))
     return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads, arrays)
@@ -124,9 +125,25 @@ def _sends_and_lookup(columns: dict[str, Any], arrays: Arrays) -> tuple[Sends, t
 
 
 def _order_of_offsets(columns: Columns) -> Any:
-    """Positions by offset, of equal ones as they come."""
+    """Positions by offset, of equal ones as they come.
+
+    Sorted as one number for both where 64 bits are enough: half of the memory of numpy's positions and what it sorts them by.
+    """
     offset = columns["offset"]
-    return np.argsort(offset, kind="stable").astype(position_type(len(offset)))
+    kind, bits = position_type(len(offset)), len(offset).bit_length()
+    low, high = (int(offset.min()), int(offset.max())) if len(offset) else (0, 0)
+    if (high - low).bit_length() + bits > WHOLE_BITS:
+        return np.argsort(offset, kind="stable").astype(kind)
+    both = np.subtract(offset, low)
+    del offset
+    for part in slices(len(both)):
+        both[part] <<= bits
+        both[part] |= np.arange(part.start, part.stop)
+    both.sort(kind="stable")  # the history is nearly in this order
+    positions = np.empty(len(both), dtype=kind)
+    for part in slices(len(both)):
+        positions[part] = both[part] & ((1 << bits) - 1)
+    return positions
 
 
 def _order_of_identities(columns: Columns) -> Any:
@@ -136,13 +153,18 @@ def _order_of_identities(columns: Columns) -> Any:
     for a sort without comparisons: a quarter of the time.
     """
     v = columns["v"]
-    process = process_of(v)
-    if len(v) and process.min() >= 0 and process.max() <= MAX_PROCESS:
-        order = np.argsort(process.astype(np.uint16), kind="stable").astype(position_type(len(v)))
-        in_order = v[order]
-        if (in_order[1:] >= in_order[:-1]).all():
+    if len(v) and process_of(v.min()) >= 0 and process_of(v.max()) <= MAX_PROCESS:
+        process = np.empty(len(v), dtype=np.uint16)
+        for part in slices(len(v)):
+            process[part] = process_of(v[part])
+        order = np.argsort(process, kind="stable").astype(position_type(len(v)))
+        if all(_rises(v[order[max(0, part.start - 1) : part.stop]]) for part in slices(len(v))):
             return order
     return np.argsort(v, kind="stable").astype(position_type(len(v)))
+
+
+def _rises(values: Any) -> bool:
+    return bool((values[1:] >= values[:-1]).all())
 
 
 def _in_order(sides: Sequence[tuple[Columns, list[str], Any]], arrays: Arrays, threads: int) -> list[dict[str, Any]]:

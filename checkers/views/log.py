@@ -15,11 +15,11 @@ from typing import Any, Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fencepost.checkers.model.array_files import Arrays
 from fencepost.checkers.model.arrays import Bools, Ints, among, true_positions
 from fencepost.checkers.model.values import COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets, Settings
 from fencepost.checkers.views.parts import Parts
 from fencepost.checkers.views.swallowed import NO_READ, holding_reads
+from fencepost.harness.system.array_files import Arrays
 
 _SPARSE = 8  # numbers from the lowest to the highest for each one that there is, beyond which no table of them is made
 _MOST_IN_32_BITS = np.iinfo(np.int32).max

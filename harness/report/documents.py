@@ -28,6 +28,7 @@ from fencepost.harness.history.run_directory import described
 from fencepost.harness.history.transaction_protocol import spoken
 from fencepost.harness.memory.remembered import Remembered
 from fencepost.harness.report.beside import FilesBeside, files_beside
+from fencepost.harness.system.array_files import ArrayFiles, Growing
 
 Doc = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]
@@ -35,7 +36,8 @@ NEVER = -1
 LIGHT = ("index", "process", "slot", "op", "node", "role", "f", "type", "intent", "final", "time", "end")
 SHOWN = (*LIGHT, "mops", "errors")
 _WORDS = ("f", "type", "intent", "node", "role")
-_HEAVY_ROWS = 65_536
+_HEAVY_ROWS = 8_192  # whole operations that are decoded at once: their records may be many
+_SLICE, _ALL = 1 << 20, slice(None)
 MOST_PERMITTED = 5
 
 
@@ -50,9 +52,9 @@ class Words:
         """The words themselves at one position or at several."""
         return self.names[self.codes[positions]]
 
-    def among(self, *words: str) -> npt.NDArray[np.bool_]:
-        """A mask of the operations that have any of these words."""
-        return np.asarray(np.isin(self.names, words)[self.codes])
+    def among(self, *words: str, part: slice = _ALL) -> npt.NDArray[np.bool_]:
+        """A mask of the operations, or of some of them, that have any of these words."""
+        return np.asarray(np.isin(self.names, words)[self.codes[part]])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +117,11 @@ class Ops:
             return {}
         columns = pq.read_schema(self.path).names
         return {row["index"]: row for row in self.table(positions, columns).to_pylist()}
+
+
+def slices(count: int) -> Iterator[slice]:
+    """So many positions, about a million at a time: of many million operations no array more than a page needs is in memory."""
+    return (slice(start, min(start + _SLICE, count)) for start in range(0, count, _SLICE))
 
 
 def writes(ops: Ops) -> npt.NDArray[np.bool_]:
@@ -279,19 +286,17 @@ def operations(tables: Iterable[pa.Table], count: int, path: Path) -> Ops:
     numbers = {
         name: np.int32 if name in ("process", "slot", "op") else np.int64 for name in LIGHT if name not in (*_WORDS, "final")
     }
-    columns: dict[str, Any] = {name: np.empty(count, dtype=kind) for name, kind in numbers.items()}
-    columns |= {name: np.empty(count, dtype=np.int16) for name in _WORDS} | {"final": np.empty(count, dtype=np.bool_)}
+    arrays, kinds = ArrayFiles(), {**numbers, **dict.fromkeys(_WORDS, np.int16), "final": np.bool_}
+    growing = {name: Growing(arrays, count, kind) for name, kind in kinds.items()}
     names: dict[str, dict[str, int]] = {name: {} for name in _WORDS}
-    start = 0
     for each in tables:
         table = each.unify_dictionaries().combine_chunks()
-        place = slice(start, start + len(table))
         for name in numbers:
-            columns[name][place] = pc.fill_null(table[name], NEVER).to_numpy()
-        columns["final"][place] = pc.fill_null(table["final"], False).to_numpy()
+            growing[name].append(pc.fill_null(table[name], NEVER).to_numpy())
+        growing["final"].append(pc.fill_null(table["final"], False).to_numpy())
         for name in _WORDS:
-            columns[name][place] = _coded(table[name], names[name])
-        start = place.stop
+            growing[name].append(_coded(table[name], names[name]))
+    columns: dict[str, Any] = {name: each.array() for name, each in growing.items()}
     words: dict[str, Any] = {
         name: Words(columns.pop(name), np.array(list(names[name]) or [""], dtype=np.str_)) for name in _WORDS
     }

@@ -7,7 +7,7 @@ whatever cannot be read is left out: the cards say what is not known.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,7 +98,7 @@ def _writes(ops: Ops, findings: Iterable[Doc]) -> dict[int, Written]:
     return {index: Written(process, number) for index, process, number in zip(*(c.tolist() for c in columns), strict=True)}
 
 
-def material(data: ReportData, shown: Sequence[Incident], others: Iterable[int]) -> Material:
+def material(data: ReportData, shown: Sequence[Incident], others: Set[int]) -> Material:
     """The material of incidents that are shown in full; others: further operations to be fetched."""
     if data.ops is None:
         return _with_logs(Material(data=data, values=_values(data, (), shown), clock=_clock(data)), shown)
@@ -108,7 +108,8 @@ def material(data: ReportData, shown: Sequence[Incident], others: Iterable[int])
     before = _before(ops, accused)
     met = _reads(data, shown)
     first = {read.operation for v in met.of for read in first_reads(met.of[v])}
-    around = _around(ops, [time for incident in shown if (time := incident.time)])
+    times = [time for incident in shown if (time := incident.time)]
+    around = _around(ops, times) if shown or others else set()
     history = ops.rows({*others, *accused, *before.values(), *first, *around})
     final = [history[index] for index in sorted(around) if history.get(index, {}).get("time")]
     made = Material(

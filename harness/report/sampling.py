@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.harness.report.documents import Ints, Ops
+from fencepost.harness.report.documents import Ints, Ops, slices
 
 SECOND = 1_000_000_000
 MOST_WINDOWS = 40
@@ -52,16 +52,26 @@ def sample(ops: Ops, named: set[int], moments: Sequence[int], most: int) -> Samp
     windows = _windows(looks, moments[:MOST_WINDOWS], share)
     for window in windows:
         drawn[looks.within(window)] = True
-    others = np.flatnonzero(~drawn & ops.type.among("ok"))
+    others = ~drawn & ops.type.among("ok")
     room = most - int(drawn.sum())
-    every = -(-len(others) // room) if room > 0 else 0
-    drawn[others[::every] if every else others[:0]] = True
+    every = -(-int(others.sum()) // room) if room > 0 else 0
+    if every:
+        _draw(drawn, others, every)
     return Sample(
         positions=np.flatnonzero(drawn),
         windows=tuple(windows),
         uncertain=(int(drawn[uncertain].sum()), len(uncertain)),
         every=every,
     )
+
+
+def _draw(drawn: Mask, others: Mask, every: int) -> None:
+    """Draw one of so many of the others, from the first on."""
+    seen = 0
+    for part in slices(len(others)):
+        at = part.start + np.flatnonzero(others[part])
+        drawn[at[-seen % every :: every]] = True
+        seen += len(at)
 
 
 def evenly(positions: Ints, most: int) -> Ints:
@@ -76,7 +86,8 @@ class _Looks:
 
     def __init__(self, ops: Ops) -> None:
         self.ops = ops
-        self._long = np.flatnonzero(ops.end - ops.time > _LONG)
+        parts = slices(len(ops))
+        self._long = np.concatenate([part.start + np.flatnonzero(ops.end[part] - ops.time[part] > _LONG) for part in parts])
 
     def within(self, window: Window) -> Ints:
         """The operations that began or ended in a window, or were under way all the time."""

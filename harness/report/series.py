@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fencepost.harness.page_text import duration, number
 from fencepost.harness.report import unseen
-from fencepost.harness.report.documents import NEVER, Ints, Ops, ReportData, writes
+from fencepost.harness.report.documents import NEVER, Ints, Ops, ReportData, slices, writes
 from fencepost.harness.report.records import READ, SENT, Records, by_partition
 
 OUTCOMES = ("ok", "fail", "info")
@@ -96,11 +96,15 @@ def charts(run: ReportData, ops: Ops, table: Records, row_of: Ints) -> tuple[Cha
 def rate(ops: Ops, over: Bins) -> Chart:
     """Writes that ended per second by outcome (an operation without completion counts when it began)."""
     chosen = writes(ops)
-    place = over.of(np.where(ops.end == NEVER, ops.time, ops.end)[chosen])
+    ended = {name: np.zeros(over.count, dtype=np.int64) for name in OUTCOMES}
+    for part in slices(len(ops)):
+        place = over.of(np.where(ops.end[part] == NEVER, ops.time[part], ops.end[part]))
+        for name, count in ended.items():
+            count += np.bincount(place[chosen[part] & ops.type.among(name, part=part)], minlength=over.count)
     per_s = _SECOND / over.width
     lines = []
     for name, style in zip(OUTCOMES, ("solid", "dashed", "dotted"), strict=True):
-        counts = np.bincount(place[ops.type.among(name)[chosen]], minlength=over.count) * per_s
+        counts = ended[name] * per_s
         peak = (
             f"at most {number(round(float(counts.max())))}/s, {number(round(counts.sum() / per_s))} in all"
             if counts.any()
@@ -113,35 +117,48 @@ def rate(ops: Ops, over: Bins) -> Chart:
 
 def latency(ops: Ops, over: Bins) -> Chart | None:
     """Percentiles of how long successful writes took, by the bin in which they ended."""
-    chosen = np.flatnonzero(writes(ops) & ops.type.among("ok") & (ops.end != NEVER))
-    if not len(chosen):
+    chosen = writes(ops) & ops.type.among("ok") & (ops.end != NEVER)
+    count = int(chosen.sum())
+    if not count:
         return None
-    took, place = (ops.end - ops.time)[chosen], over.of(ops.end[chosen])
-    ordered = _ordered_within(place, took)
+    took, place = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int32)
+    begin, slowest, when = 0, np.iinfo(np.int64).min, NEVER
+    for part in slices(len(ops)):
+        end = ops.end[part][chosen[part]]
+        mine = slice(begin, begin + len(end))
+        took[mine], place[mine] = end - ops.time[part][chosen[part]], over.of(end)
+        if len(end) and took[mine].max() > slowest:
+            at = int(np.argmax(took[mine]))
+            slowest, when = int(took[mine][at]), int(end[at])
+        begin = mine.stop
     sizes = np.bincount(place, minlength=over.count)
     first = np.r_[0, np.cumsum(sizes)[:-1]]
+    shares = (("p50", 0.5, "solid"), ("p99", 0.99, "dashed"))
+    ranks = [np.minimum(first + np.ceil(sizes * share).astype(np.int64) - (sizes > 0), count - 1) for _, share, _ in shares]
     lines = []
-    for key, share, style in (("p50", 0.5, "solid"), ("p99", 0.99, "dashed")):
-        at = np.minimum(first + np.ceil(sizes * share).astype(np.int64) - (sizes > 0), len(took) - 1)
-        values = np.where(sizes > 0, ordered[at] / _MS, np.nan)
-        over_all = duration(float(np.partition(took, int(np.ceil(len(took) * share)) - 1)[int(np.ceil(len(took) * share)) - 1]))
-        lines.append(Line(key=key, label=key, style=style, values=rounded(values), peak=f"{over_all} over the whole run"))
-    slowest = int(np.argmax(took))
-    when = (int(ops.end[chosen[slowest]]) - over.origin) / _SECOND
-    note = (
-        f"Of successful writes, by the time they ended. The slowest took {duration(int(took[slowest]))}, ended at {when:,.3f} s."
-    )
+    for (key, share, style), values in zip(shares, _ranked(place, took, np.array(ranks)), strict=True):
+        rank = int(np.ceil(count * share)) - 1
+        took.partition(rank)
+        peak = f"{duration(float(took[rank]))} over the whole run"
+        lines.append(Line(key=key, label=key, style=style, values=rounded(np.where(sizes > 0, values / _MS, np.nan)), peak=peak))
+    ended = (when - over.origin) / _SECOND
+    note = f"Of successful writes, by the time they ended. The slowest took {duration(slowest)}, ended at {ended:,.3f} s."
     return Chart(key="latency", title="Latency", unit="ms", note=note, moments=over.begins, lines=tuple(lines))
 
 
-def _ordered_within(place: Ints, took: Ints) -> Ints:
-    """Times in the order of their places, those of one place rising: sorted as one number for both, many times as fast."""
+def _ranked(place: Any, took: Ints, ranks: Ints) -> Ints:
+    """The times at some ranks in the order of places, those of one place rising: sorted as one number for both, many times as
+    fast.
+    """
     least = int(took.min())
     span = int(took.max()) - least + 1
     if (int(place.max()) + 1) * span > np.iinfo(np.int64).max:
-        return took[np.lexsort((took, place))]
-    both = np.sort(place * np.int64(span) + (took - least))
-    return both % span + least
+        return np.asarray(took[np.lexsort((took, place))[ranks]])
+    both = place * np.int64(span)
+    both += took
+    both -= least
+    both.sort()
+    return np.asarray(both[ranks] % span + least)
 
 
 def longest_gap(ops: Ops) -> tuple[int, int] | None:
@@ -151,7 +168,9 @@ def longest_gap(ops: Ops) -> tuple[int, int] | None:
     if not chosen.any():
         return None
     edges = [ops.time[chosen].min(), max(int(ops.end[chosen].max()), int(ops.time[chosen].max()))]
-    moments = np.sort(np.concatenate([edges, done]))
+    moments = np.concatenate([edges, done])
+    del done
+    moments.sort()
     widest = int(np.argmax(np.diff(moments)))
     return int(moments[widest]), int(moments[widest + 1])
 
@@ -227,8 +246,9 @@ def open_transactions(ops: Ops, row_of: Ints, over: Bins) -> Chart | None:
     if not chosen.any():
         return None
     unfinished = np.flatnonzero(chosen & (ops.end == NEVER))
-    begins = ops.time[chosen]
-    ends = np.concatenate([ops.end[chosen & (ops.end != NEVER)], _following(ops, row_of, unfinished)])
+    begins, ends = ops.time[chosen], ops.end[chosen]
+    if len(unfinished):
+        ends = np.concatenate([ends[ends != NEVER], _following(ops, row_of, unfinished)])
     begins.sort()
     ends.sort()
     levels = [_most_at_once(begins, ends, over.origin + place * over.width, over.width) for place in range(over.count)]
@@ -253,14 +273,25 @@ def _most_at_once(begins: Ints, ends: Ints, moment: int, width: int) -> tuple[in
     return int(level[highest]), moment if highest == 0 else int(moments[order[highest - 1]])
 
 
-def _following(ops: Ops, row_of: Ints, positions: Ints) -> Ints:
-    """When the next operation of the same row began; where there is none, when the history ended."""
-    few = row_of.max(initial=0) < 1 << 16  # numpy sorts numbers of 16 bits without comparing them
-    order = np.argsort(row_of.astype(np.uint16 if few else np.int32), kind="stable")  # the history is in order of time
-    wanted = np.zeros(len(ops), dtype=np.bool_)
-    wanted[positions] = True
-    at = np.flatnonzero(wanted[order])
-    after = np.minimum(at + 1, len(order) - 1)
-    same = (row_of[order[after]] == row_of[order[at]]) & (after > at)
+def _following(ops: Ops, row_of: Any, positions: Ints) -> Ints:
+    """When the next operation of the same row began, of some operations; where there is none, when the history ended."""
     last = int(max(ops.end.max(), ops.time.max()))
-    return np.where(same, ops.time[order[after]], last)
+    follows = np.full(len(positions), last)
+    rows = int(row_of.max()) + 1
+    kind = np.uint16 if rows <= 1 << 16 else np.int32  # numpy sorts numbers of 16 bits without comparing them
+    later = np.full(rows, NEVER)  # the position of the first operation of each row in what has been looked at, from the end
+    for part in reversed(list(slices(len(ops)))):
+        row = row_of[part].astype(kind)
+        order = np.argsort(row, kind="stable")  # the history is in order of time
+        begins = np.flatnonzero(np.r_[True, row[order][1:] != row[order][:-1]])
+        following = np.r_[order[1:], NEVER]
+        following[np.r_[begins[1:], len(order)] - 1] = NEVER
+        begin, end = np.searchsorted(positions, [part.start, part.stop])
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.arange(len(order))
+        mine = positions[begin:end] - part.start
+        near = following[place[mine]]
+        at = np.where(near == NEVER, later[row[mine]], near + part.start)
+        follows[begin:end] = np.where(at == NEVER, last, ops.time[at])
+        later[row[order[begins]]] = order[begins] + part.start
+    return follows

@@ -74,7 +74,7 @@ EXCEPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "checkers/graph/gathered_edges.py": ("_MappedArrays.__init__",),
         "checkers/history/large_partitions.py": ("PackedParts._stored",),
         "checkers/history/part_files.py": ("stored", "stored_message"),
-        "checkers/model/array_files.py": ("_locked", "_nameless"),
+        "harness/system/array_files.py": ("_locked", "_nameless"),
         "checkers/model/history_rows.py": ("write_rows",),
         "checkers/model/lawful_history.py": ("write_lawful",),
         "checkers/selfcheck/selfcheck.py": ("_copy", "Checker.judge_rows"),

@@ -5,7 +5,7 @@ Times are whole microseconds since the start of the run, which JavaScript's numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from fencepost.harness.page_text import number, shortened
 from fencepost.harness.report import brokers, unseen
 from fencepost.harness.report.broker_lines import broker_logs
-from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
+from fencepost.harness.report.documents import NEVER, Doc, Ints, Ops, ReportData, slices
 from fencepost.harness.report.lanes import partitioned
 from fencepost.harness.report.lives import lives
 from fencepost.harness.report.packed import differences, differences_within, packed
@@ -160,17 +160,15 @@ def _us(ns: int, origin_ns: int) -> int:
 # --------------------------------------------------------------------------------------------------
 # Rows
 # --------------------------------------------------------------------------------------------------
-def _rows(ops: Ops) -> tuple[list[dict[str, Any]], Ints]:
+def _rows(ops: Ops) -> tuple[list[dict[str, Any]], Any]:
     """Lanes of workers, and each operation's row: those of one role and node that do not overlap share one."""
-    process = ops.process.astype(np.int64)
-    worker = np.where(ops.slot >= 0, ops.slot, -2 - process)
-    pairs, first, code = _distinct(worker << _PROCESS_BITS | process & _PROCESS_MASK)
+    pairs, first, code = _distinct((_pairs(ops, part) for part in slices(len(ops))), len(ops))
     _, earliest, inverse = np.unique(pairs >> _PROCESS_BITS, return_index=True, return_inverse=True)
     begun = first[earliest]
-    lanes = _lanes(ops, begun, inverse[code])
+    lanes = _lanes(ops, begun, inverse, code)
     order = sorted(dict.fromkeys(lanes), key=lambda lane: (_place(lane[0]), *lane[1:]))
     number_of = {lane: place for place, lane in enumerate(order)}
-    row_of_worker = np.array([number_of[lane] for lane in lanes], dtype=np.int64)
+    row_of_worker = np.array([number_of[lane] for lane in lanes], dtype=np.int32)
     row_of_pair = row_of_worker[inverse]
     processes: list[list[int]] = [[] for _ in order]
     for pair in np.lexsort((first,)).tolist():
@@ -178,14 +176,23 @@ def _rows(ops: Ops) -> tuple[list[dict[str, Any]], Ints]:
     return [_row(lane, mine) for lane, mine in zip(order, processes, strict=True)], row_of_pair[code]
 
 
-def _lanes(ops: Ops, begun: Ints, worker: Ints) -> list[tuple[str, int, str, int]]:
+def _pairs(ops: Ops, part: slice) -> Ints:
+    """Worker and process of some operations as one number; a process without a slot is a worker of its own."""
+    process = ops.process[part].astype(np.int64)
+    worker = np.where(ops.slot[part] >= 0, ops.slot[part], -2 - process)
+    return worker << _PROCESS_BITS | process & _PROCESS_MASK
+
+
+def _lanes(ops: Ops, begun: Ints, worker_of: Ints, code: Any) -> list[tuple[str, int, str, int]]:
     """For each worker its lane: (role, where the lane stands, node, number).
 
     begun: the position of its first operation.
-    worker: the worker of each operation.
+    worker_of: the worker of each pair of worker and process.
+    code: the pair of each operation.
     """
     ends = ops.time[begun] + 1
-    np.maximum.at(ends, worker, np.maximum(ops.end, ops.time))
+    for part in slices(len(ops)):
+        np.maximum.at(ends, worker_of[code[part]], np.maximum(ops.end[part], ops.time[part]))
     groups: dict[tuple[str, str], list[int]] = {}
     for place, at in enumerate(begun.tolist()):
         groups.setdefault((str(ops.role[at]), str(ops.node[at])), []).append(place)
@@ -216,15 +223,25 @@ def _place(role: str) -> int:
     return _ROLES.index(role) if role in _ROLES else len(_ROLES)
 
 
-def _distinct(values: Ints) -> tuple[Ints, Ints, Ints]:
+def _distinct(parts: Iterable[Ints], count: int) -> tuple[Ints, Ints, Any]:
     """The different values in the order of their first appearance, where each first appears, and the number of each value.
+
+    parts: so many values, some at a time.
 
     By hashing: sorting millions of operations for a few different values would take a hundred times as long.
     """
-    encoded = pa.array(values).dictionary_encode()
-    code = encoded.indices.to_numpy()
-    new = np.r_[True, code[1:] > np.maximum.accumulate(code)[:-1]]
-    return encoded.dictionary.to_numpy(), np.flatnonzero(new), code
+    number_of: dict[int, int] = {}
+    first: list[int] = []
+    code, start = np.empty(count, dtype=np.int32), 0
+    for part in parts:
+        encoded = pa.array(part).dictionary_encode()
+        inside, values = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+        appears = np.flatnonzero(np.r_[True, inside[1:] > np.maximum.accumulate(inside)[:-1]])
+        first += [start + at for value, at in zip(values, appears.tolist(), strict=True) if value not in number_of]
+        numbers = np.array([number_of.setdefault(value, len(number_of)) for value in values], dtype=np.int32)
+        code[start : start + len(part)] = numbers[inside]
+        start += len(part)
+    return np.array(list(number_of), dtype=np.int64), np.array(first, dtype=np.int64), code
 
 
 def _label(node: str, processes: list[int]) -> str:

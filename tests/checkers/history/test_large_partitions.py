@@ -28,8 +28,6 @@ from fencepost.checkers.history.overview import read_overview
 from fencepost.checkers.history.part_files import stored
 from fencepost.checkers.history.scan import PackedPart, scan_locally
 from fencepost.checkers.history.source import LocalSource, from_message
-from fencepost.checkers.model import array_files
-from fencepost.checkers.model.array_files import ArrayFiles
 from fencepost.checkers.model.history_rows import HistoryRows, read_rows, write_rows
 from fencepost.checkers.model.lawful_history import write_lawful
 from fencepost.checkers.model.results import CheckResult
@@ -40,6 +38,8 @@ from fencepost.checkers.views import log
 from fencepost.checkers.views.run_view import RunView
 from fencepost.checkers.views.unseen import moments
 from fencepost.harness.history.run_directory import open_run
+from fencepost.harness.system import array_files
+from fencepost.harness.system.array_files import ArrayFiles
 
 SLICED = ("dirty-read", "duplicate", "real-time-inversion", "lso-overrun", "order-inversion", "poll-skip", "nonmonotonic-poll")
 CHECKS = [check for check in installed_checks()[0] if check.scope == "partition"]

@@ -12,7 +12,7 @@ import os
 import tempfile
 from bisect import insort
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,14 @@ class Arrays:
     def taken(self, values: Any, positions: Any) -> Any:
         """The values at some positions."""
         return values[positions]
+
+    def joined(self, parts: Callable[[], Iterable[Any]], count: int, kind: Any) -> Any:
+        """So many values as one array. parts: yields them in order, and may be called again. One part is in memory at a time."""
+        whole, start = np.empty(count, kind), 0
+        for part in parts():
+            whole[start : start + len(part)] = part
+            start += len(part)
+        return whole
 
 
 class ArrayFiles(Arrays):
@@ -69,6 +77,14 @@ class ArrayFiles(Arrays):
                 parts = np.array_split(positions, -(-size // MOST_AT_ONCE))
                 return self._written((values[part] for part in parts), values.dtype, size)
         return super().taken(values, positions)
+
+    def joined(self, parts: Callable[[], Iterable[Any]], count: int, kind: Any) -> Any:
+        """Same as `Arrays.joined`."""
+        size = count * np.dtype(kind).itemsize
+        if size >= SMALL:
+            with suppress(OSError):
+                return self._written(parts(), np.dtype(kind), size)
+        return super().joined(parts, count, kind)
 
     def _written(self, parts: Iterable[Any], kind: np.dtype[Any], size: int) -> Any:
         """The parts of an array of so many bytes as one."""
@@ -108,6 +124,49 @@ class ArrayFiles(Arrays):
         finally:
             over.set()
             thread.join()
+
+
+class Growing:
+    """An array of so many values that come in pieces, in a file of its own if it is large."""
+
+    def __init__(self, arrays: ArrayFiles, count: int, kind: Any) -> None:
+        self._arrays, self._count, self._kind = arrays, count, np.dtype(kind)
+        self._come = 0
+        self._file: IO[bytes] | None = None
+        if count * self._kind.itemsize >= SMALL:
+            with suppress(OSError):
+                self._file = _nameless(arrays.folder)
+        self._whole = np.empty(0 if self._file else count, self._kind)
+
+    def append(self, values: Any) -> None:
+        """The next values."""
+        if self._file:
+            try:
+                _write(self._file, self._come * self._kind.itemsize, [values], self._kind)
+            except OSError:  # the disk has no room for more
+                with self._file as file:
+                    self._whole, self._file = self._in_memory(file), None
+        if not self._file:
+            self._whole[self._come : self._come + len(values)] = values
+        self._come += len(values)
+
+    def array(self) -> Any:
+        """All values, once all have come; read-only where they lie in a file."""
+        if not self._file:
+            return self._whole
+        with self._file as file:
+            try:
+                return np.frombuffer(self._arrays.mapped(file), self._kind)
+            except OSError:
+                return self._in_memory(file)
+
+    def _in_memory(self, file: IO[bytes]) -> Any:
+        """What has come until now, in an array with room for the rest."""
+        whole = np.empty(self._count, self._kind)
+        content, start = whole[: self._come].data.cast("B"), 0
+        while start < len(content):
+            start += os.preadv(file.fileno(), [content[start : start + MOST_AT_ONCE]], start)
+        return whole
 
 
 class ReusedFile(ArrayFiles):
@@ -168,6 +227,12 @@ class ReusedFile(ArrayFiles):
                     return start
             start, self._end = self._end, self._end + room
             return start
+
+
+def in_pieces(content: bytes | memoryview) -> Iterator[memoryview]:
+    """What is to be written, in pieces of `PIECE` bytes."""
+    whole = memoryview(content)
+    return (whole[start : start + PIECE] for start in range(0, len(whole), PIECE))
 
 
 def _nameless(folder: Path | None) -> IO[bytes]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import resource
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from support.open_files import open_files
 
-from fencepost.checkers.model import array_files
-from fencepost.checkers.model.array_files import SMALL, ArrayFiles, Arrays, ReusedFile
+from fencepost.harness.system import array_files
+from fencepost.harness.system.array_files import SMALL, ArrayFiles, Arrays, Growing, ReusedFile
 
 LARGE = 2 * SMALL // 8  # values of 64 bits
 
@@ -79,17 +80,67 @@ def test_no_file_has_a_name_and_none_outlives_its_array(tmp_path):
     assert open_files(tmp_path) == []
 
 
-def test_an_array_for_which_the_disk_has_no_room_stays_in_memory(arrays):
-    values = np.arange(LARGE)
+@contextmanager
+def full_disk():
+    """A real write beyond the first MiB of a file fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, before[1]))  # a real write fails, as on a full disk
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL, before[1]))
     try:
-        assert arrays.stored(values) is values
-        assert np.array_equal(arrays.taken(values, values[::-1]), values[::-1])
+        yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def in_parts(values, size=1000):
+    return (values[start : start + size] for start in range(0, len(values), size))
+
+
+def test_an_array_for_which_the_disk_has_no_room_stays_in_memory(arrays):
+    values = np.arange(LARGE)
+    with full_disk():
+        assert arrays.stored(values) is values
+        assert np.array_equal(arrays.taken(values, values[::-1]), values[::-1])
+        joined = arrays.joined(lambda: in_parts(values), LARGE, np.int64)
+        assert np.array_equal(joined, values)
+        assert joined.flags.writeable
     assert type(arrays)(arrays.folder / "gone").stored(values) is values
     assert arrays.stored(values) is not values
+
+
+@pytest.mark.parametrize("count", [0, 10, LARGE])
+def test_parts_are_joined_in_the_type_that_is_asked_for(arrays, count):
+    values = np.arange(count)
+    for kind in (np.int64, np.int32):
+        joined = arrays.joined(lambda: in_parts(values), count, kind)
+        assert joined.dtype == kind
+        assert np.array_equal(joined, values)
+        assert joined.flags.writeable == (joined.nbytes < SMALL)
+
+
+@pytest.mark.parametrize("count", [0, 10, LARGE])
+def test_a_growing_array_has_all_values_that_came(tmp_path, count):
+    values = np.arange(count)
+    growing = Growing(ArrayFiles(tmp_path), count, np.int64)
+    for part in in_parts(values):
+        growing.append(part)
+    grown = growing.array()
+    assert np.array_equal(grown, values)
+    assert len(open_files(tmp_path)) == (count == LARGE)
+    del grown
+    assert open_files(tmp_path) == []
+
+
+def test_a_growing_array_goes_on_in_memory_when_the_disk_is_full(tmp_path):
+    values = np.arange(LARGE)
+    growing = Growing(ArrayFiles(tmp_path), LARGE, np.int64)
+    with full_disk():
+        for part in in_parts(values):
+            growing.append(part)
+    assert np.array_equal(growing.array(), values)
+    assert open_files(tmp_path) == []
+    nowhere = Growing(ArrayFiles(tmp_path / "gone"), LARGE, np.int64)
+    nowhere.append(values)
+    assert np.array_equal(nowhere.array(), values)
 
 
 def test_the_place_of_an_array_that_is_gone_is_used_again(tmp_path):
