@@ -94,7 +94,7 @@ def consecutive_reads(log: PartitionLog) -> ConsecutiveReads:
     count, continued, unknown = (np.zeros(2, dtype=np.int64) for _ in range(3))
     total = ConsecutiveReads(count, continued, unknown, [], [])
     required: dict[bool, _RequiredRecords] = {}  # by isolation level, made for the levels that occur
-    ranks = log.arrays.stored(_ranks(log))
+    ranks = _ranks(log)
     for pairs in _pairs(log):
         continues = pairs.before != NONE
         total.unknown += pairs.unknown
@@ -258,7 +258,13 @@ def _by_process(process: Any, kind: Any) -> Any:
     counts = [np.bincount(process[part], minlength=1 << 16) for part in slices(len(process))]
     different = true_positions(sum(counts, np.zeros(1 << 16, dtype=np.int64)))
     if len(different) <= FEW:
-        return np.concatenate([true_positions(process == one).astype(kind) for one in different.tolist()])
+        begin = 0
+        for one in different.tolist():
+            for part in slices(len(process)):
+                some = true_positions(process[part] == one)
+                order[begin : begin + len(some)] = part.start + some
+                begin += len(some)
+        return order
     next_place = np.cumsum(sum(counts, np.zeros(1 << 16, dtype=np.int64)))
     next_place = np.r_[0, next_place[:-1]]  # of each process
     for part, count in zip(slices(len(process)), counts, strict=True):
@@ -385,10 +391,19 @@ def _send_at_each_rank(log: PartitionLog) -> Any:
 
 def _ranks(log: PartitionLog) -> Any:
     """The rank of each read's offset among all offsets that were read. Reads are sorted by offset."""
-    changes = _changes(log.reads.offset)
-    ranks = np.cumsum(changes, dtype=log.reads.arrival.dtype)
-    ranks -= 1
-    return ranks
+    offset, kind = log.reads.offset, log.reads.arrival.dtype
+
+    def ranks() -> Iterator[Any]:
+        rank = NONE
+        for part in slices(len(offset)):
+            changes = _changes(offset[part])
+            changes[0] = not part.start or offset[part.start] != offset[part.start - 1]
+            some = np.cumsum(changes, dtype=kind)
+            some += rank
+            rank = int(some[-1])
+            yield some
+
+    return log.arrays.joined(ranks, len(offset), kind)
 
 
 def _ranges(start: Ints, stop: Ints) -> Ints:

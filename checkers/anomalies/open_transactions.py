@@ -5,6 +5,7 @@ The docstring is the definition of the anomaly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -141,18 +142,25 @@ def _sound_reads(log: PartitionLog, part: slice) -> Ints:
 
 def _decided_when(log: PartitionLog) -> Ints:
     """The time at which each send was called, or, in a transaction, its commit, if that came later."""
-    return np.maximum(np.where(log.sends.txn, log.sends.decided, NONE), log.sends.began)
+    sends = log.sends
+
+    def decided(part: slice) -> Ints:
+        return np.maximum(np.where(sends.txn[part], sends.decided[part], NONE), sends.began[part])
+
+    return np.asarray(log.in_slices(len(sends), np.int64, decided))
 
 
 def _surely_open_until(log: PartitionLog) -> tuple[Bools, Ints]:
-    """Sends of transactions that did not commit, as far as is known, and until when each was surely open (others: NONE).
+    """Sends of transactions that did not commit, as far as is known, and until when each was surely open (others: NONE; where
+    there is no such send, no times).
 
     That is when the last of its records of this partition was sent that surely was appended: the acknowledged ones.
     """
-    sends, until = log.sends, np.full(len(log.sends), NONE, dtype=np.int64)
+    sends = log.sends
     undone = sends.txn & (sends.status != COMMITTED) & ~log.seen_committed & log.acked
     if not undone.any():
-        return undone, until
+        return undone, np.empty(0, dtype=np.int64)
+    until = np.full(len(sends), NONE, dtype=np.int64)
     undone &= log.shared(fixed) & ~log.shared(lost) & (log.seen_witness if log.final.uncommitted else True)
     at = true_positions(undone)
     if len(at):
@@ -182,13 +190,23 @@ class _Opened:
     def of(cls, log: PartitionLog) -> _Opened:
         sends, committed = log.shared(committed_records), None
         undone, open_until = log.shared(_surely_open_until)
-        until = log.sends.decided[sends]
+        whole = None
         if undone.any():
             whole = _mask(len(log.sends), sends)
             sends = log.in_place_order(undone | whole)
-            until = np.where(whole[sends], log.sends.decided[sends], open_until[sends])
             committed = true_positions(whole[sends])
-        return cls(sends, log.place[sends], np.maximum.accumulate(until), committed, log.sends.op)
+
+        def longest() -> Iterator[Ints]:
+            reached = NONE
+            for part in slices(len(sends)):
+                some = log.sends.decided[sends[part]]
+                if whole is not None:
+                    some = np.where(whole[sends[part]], some, open_until[sends[part]])
+                yield np.maximum(np.maximum.accumulate(some), reached)
+                reached = max(reached, int(some.max()))
+
+        place, open_longest = log.arrays.taken(log.place, sends), log.arrays.joined(longest, len(sends), np.int64)
+        return cls(sends, place, open_longest, committed, log.sends.op)
 
     def open_longest(self, which: Ints) -> Ints:
         """For some of these (as numbers), where the one stands that was open longest of all up to it."""
@@ -241,7 +259,7 @@ def _rows(log: PartitionLog, reads: Ints, writer: Ints) -> dict[str, np.ndarray]
     cause = np.full(len(log.reads), NONE, dtype=np.int64)
     cause[reads] = log.sends.op[writer]
     sent, (_, open_until) = _mask(len(log.sends), writer), log.shared(_surely_open_until)
-    time = np.where(open_until != NONE, open_until, log.sends.ended)
+    time = np.where(open_until != NONE, open_until, log.sends.ended) if len(open_until) else log.sends.ended
     return join_rows(read_rows(log, _mask(len(log.reads), reads), cause), send_rows(log, sent, log.sends.op, "sent", time))
 
 

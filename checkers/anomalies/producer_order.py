@@ -22,7 +22,7 @@ from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import NONE
 from fencepost.checkers.selfcheck.record_damages import SWAP_ACROSS, SWAP_INSIDE
 from fencepost.checkers.selfcheck.schedules import scheduled
-from fencepost.checkers.views.log import SLICE, PartitionLog, position_type
+from fencepost.checkers.views.log import SLICE, PartitionLog, position_type, slices
 from fencepost.checkers.views.result_rows import pair_rows
 from fencepost.checkers.views.versions import lost, visible
 from fencepost.checkers.views.wording import FindingText
@@ -200,21 +200,26 @@ def _neighbours(log: PartitionLog) -> tuple[Any, Any, Any]:
     Sends are sorted by process, operation and sequence, so each is compared with the next one in the array.
     """
     sent = true_positions(log.shared(visible)).astype(position_type(len(log.sends)))
-    before, after = sent[:-1], sent[1:]
-    v = log.sends.v
-    same = record_ids.process_of(v[before]) == record_ids.process_of(v[after])
-    before, after = before[same], after[same]
-    return before, after, record_ids.operation_key_of(v[before]) == record_ids.operation_key_of(v[after])
+    same, in_one_operation = (np.empty(max(0, len(sent) - 1), dtype=np.bool_) for _ in range(2))
+    for part in slices(len(same)):
+        v = log.sends.v[sent[part.start : part.stop + 1]]
+        process, operation = record_ids.process_of(v), record_ids.operation_key_of(v)
+        same[part], in_one_operation[part] = process[1:] == process[:-1], operation[1:] == operation[:-1]
+    return sent[:-1][same], sent[1:][same], in_one_operation[same]
 
 
 def _descents(log: PartitionLog, same_operation: bool) -> CheckResult:
     """Neighbours of which the later lies at or below the earlier."""
     before, after, in_one_operation = log.shared(_neighbours)
-    wanted = true_positions(in_one_operation == same_operation)
-    before, after = before[wanted], after[wanted]
-    descent = log.place[after] <= log.place[before]
-    low, high = after[descent], before[descent]
-    return CheckResult(len(after), pair_rows(log, np.r_[low, high], np.r_[low, low]) if len(low) else {})
+    compared, found = 0, [(after[:0], before[:0])]
+    for part in slices(len(before)):
+        wanted = in_one_operation[part] == same_operation
+        earlier, later = before[part][wanted], after[part][wanted]
+        descent = log.place[later] <= log.place[earlier]
+        compared += len(later)
+        found.append((later[descent], earlier[descent]))
+    low, high = map(np.concatenate, zip(*found, strict=True))
+    return CheckResult(compared, pair_rows(log, np.r_[low, high], np.r_[low, low]) if len(low) else {})
 
 
 def _explain_descent(finding: Finding, text: FindingText) -> str:
@@ -303,7 +308,12 @@ def _numbered_places(log: PartitionLog) -> Any:
     """The places of visible sends, numbered from 0 in their order: an entry for every send, of the others 0."""
     sent = log.in_place_order(log.shared(visible))
     number = np.zeros(len(log.sends), dtype=sent.dtype)
-    number[sent[1:]] = np.cumsum(np.diff(log.place[sent]) > 0, dtype=sent.dtype)
+    reached = 0
+    for part in slices(max(0, len(sent) - 1)):
+        numbers = np.cumsum(np.diff(log.place[sent[part.start : part.stop + 1]]) > 0, dtype=sent.dtype)
+        numbers += reached
+        number[sent[part.start + 1 : part.stop + 1]] = numbers
+        reached = int(numbers[-1])
     return number
 
 

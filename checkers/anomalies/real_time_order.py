@@ -21,7 +21,7 @@ from fencepost.checkers.model.findings import Finding
 from fencepost.checkers.model.results import CheckResult
 from fencepost.checkers.model.values import FOREVER, NONE
 from fencepost.checkers.selfcheck.read_damages import INVERT
-from fencepost.checkers.views.log import PartitionLog, position_type
+from fencepost.checkers.views.log import PartitionLog, position_type, slices
 from fencepost.checkers.views.result_rows import pair_rows
 from fencepost.checkers.views.versions import visible
 from fencepost.checkers.views.wording import FindingText
@@ -82,13 +82,17 @@ def real_time_inversion(log: PartitionLog) -> CheckResult:
     if not len(sent):
         return CheckResult(0)
     began = log.arrays.taken(log.sends.began, sent)
-    process = log.arrays.stored(record_ids.process_of(log.sends.v[sent]))
-    ended = log.arrays.stored(np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], FOREVER))
+    process = log.in_slices(len(sent), np.int64, lambda part: record_ids.process_of(log.sends.v[sent[part]]))
+    ended = log.in_slices(len(sent), np.int64, lambda part: _known_end(log.sends.ended[sent[part]]))
     compared = int((began > _first_acknowledged(log, sent, ended)).sum())
     low, high = _inverted(began, ended, process)
     if not len(low):
         return CheckResult(compared)
     return CheckResult(compared, pair_rows(log, sent[np.r_[low, high]], sent[np.r_[low, low]]))
+
+
+def _known_end(ended: Ints) -> Ints:
+    return np.where(ended != NONE, ended, FOREVER)
 
 
 def _first_acknowledged(log: PartitionLog, sent: Ints, ended: Ints) -> Any:
@@ -107,7 +111,7 @@ def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
     one above it that was acknowledged first: if that one was not acknowledged before the send began, none was.
     """
     first = _first_acknowledged_above(ended)
-    late = true_positions(began > np.append(ended, FOREVER)[first])
+    late = np.concatenate([first[:0], *(_late(began, ended, first, part) for part in slices(len(first)))])
     own = process[first[late]] == process[late]
     low, high = [late[~own]], [first[late[~own]]]
     # Where the first one is of the same producer it hides the others: look again with that producer's sends left out.
@@ -120,6 +124,12 @@ def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
     return np.concatenate(low), np.concatenate(high)
 
 
+def _late(began: Ints, ended: Ints, first: Any, part: slice) -> Ints:
+    """Some sends (positions) that began when the one that `first` says of each had been acknowledged."""
+    before = np.where(first[part] < len(ended), ended[np.minimum(first[part], len(ended) - 1)], FOREVER)
+    return np.asarray(part.start + true_positions(began[part] > before))
+
+
 def _first_acknowledged_above(ended: Ints) -> Any:
     """The position with the smallest time among those above each position (`len(ended)`: none has a time).
 
@@ -129,8 +139,9 @@ def _first_acknowledged_above(ended: Ints) -> Any:
     count = len(ended)
     suffix_minimum = np.minimum.accumulate(ended[::-1])[::-1]
     above = np.full(count + 1, count, dtype=position_type(count + 1))  # at first, of each its own suffix's, and `count` for none
-    nearest = true_positions(ended == suffix_minimum)
-    above[nearest] = nearest
-    above = np.minimum.accumulate(above[::-1])[::-1][1:]
+    for part in slices(count):
+        nearest = part.start + true_positions(ended[part] == suffix_minimum[part])
+        above[nearest] = nearest
+    above = np.minimum.accumulate(above[::-1], out=above[::-1])[::-1][1:]
     above[:-1][suffix_minimum[1:] == FOREVER] = count
     return above

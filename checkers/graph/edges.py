@@ -68,7 +68,8 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
     lists = _message(log, passed_records(log, brief, partial(_over, log), passed).columns())
     latest = _latest(log, first) if near is None else _latest_of_few(log, first, near)
     passed_or_returned = first.copy()
-    passed_or_returned[records] = np.minimum(first[records], passed)
+    for part in slices(len(records)):
+        passed_or_returned[records[part]] = np.minimum(first[records[part]], passed[part])
     times = ((FIRSTS, _firsts(log, passed_or_returned)), (LATEST, latest))
     to_driver = [(name, encode(_told(log, columns))) for name, columns in times if len(columns["op"])]
     return PartitionMessages(chain(edges, [lists]), to_driver)
@@ -123,6 +124,8 @@ def versions(log: PartitionLog) -> tuple[Ints, Ints]:
     place = log.place[which]
     new = np.ones(len(place), dtype=np.bool_)
     new[1:] = place[1:] != place[:-1]
+    if new.all():
+        return place, sends.op[which]
     return place[new], sends.op[which[new]]
 
 

@@ -16,6 +16,7 @@ from fencepost.checkers.graph.spans import ends, points, rank, reading_points
 from fencepost.checkers.history.overview import Overview
 from fencepost.checkers.model.arrays import Ints, among
 from fencepost.checkers.model.values import FOREVER, NONE
+from fencepost.checkers.views.log import slices
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def order_arrays(to_driver: Sequence[tuple[str, bytes]], view: Overview) -> Iter
     """
     yield "index", view.index[:0] if view.dense else view.index
     yield "begin", view.time
-    yield "end", ends(view)
+    yield "end", view.arrays.joined(lambda: (ends(view, part) for part in slices(len(view))), len(view), np.int64)
     yield "process", view.process
     pure = ~(view.txn | view.send)
     yield "writes", among(view.process, view.writing_processes).astype(np.int8) + ~pure

@@ -87,7 +87,8 @@ def points(view: Overview, firsts: Ints) -> Ints:
     The completion, but just before any of its records was first returned (`firsts`, FOREVER for never): so a reader comes after
     its writers, and a transaction that hung becomes short. Without completion and reader: the decision, else the invocation.
     """
-    return np.concatenate([firsts[:0], *(_points(view, firsts[part], part) for part in slices(len(firsts)))])
+    count = len(firsts)
+    return np.asarray(view.arrays.joined(lambda: (_points(view, firsts[part], part) for part in slices(count)), count, np.int64))
 
 
 def _points(view: Overview, firsts: Ints, part: slice) -> Ints:
@@ -105,12 +106,17 @@ def reading_points(placed: Ints, latest: Ints, pure: Bools) -> Ints:
     A reader that writes nothing comes right after the latest commit among its records, however late it polled: so the
     next version's writer lies after it. `latest` is NONE for operations that read nothing.
     """
-    return np.where(pure & (latest != NONE), latest, placed)
+    points: Ints = latest.copy()
+    for part in slices(len(points)):
+        np.copyto(points[part], placed[part], where=~pure[part] | (latest[part] == NONE))
+    return points
 
 
 def rank(placed: Ints, begin: Ints) -> Any:
     """Operations (in order of index) to their place in the order of points; ties: the earlier begun, then the lower index."""
-    order = np.lexsort((begin, placed))
+    in_time = (begin[part.start + 1 : part.stop + 1] >= begin[part.start : part.stop + 1][:-1] for part in slices(len(begin)))
+    order = np.argsort(placed, kind="stable") if all(map(np.all, in_time)) else np.lexsort((begin, placed))
     ranks = np.empty(len(order), dtype=np.int32)
-    ranks[order] = np.arange(len(order), dtype=np.int32)
+    for part in slices(len(order)):
+        ranks[order[part]] = np.arange(part.start, part.stop, dtype=np.int32)
     return ranks

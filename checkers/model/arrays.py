@@ -11,6 +11,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 MOST_IN_TABLE = 1 << 16
+_AT_ONCE = 1 << 20
 _FALSE = np.zeros(1, dtype=np.bool_)
 
 
@@ -37,7 +38,10 @@ def among(values: Any, few: Any) -> Bools:
     before = int(few.min()) - 1
     table = np.zeros(int(few.max()) - before + 2, dtype=np.bool_)
     table[few - before] = True
-    return np.asarray(table.take(values - np.int64(before), mode="clip"))
+    found = np.empty(len(values), dtype=np.bool_)
+    for start in range(0, len(values), _AT_ONCE):
+        table.take(values[start : start + _AT_ONCE] - np.int64(before), mode="clip", out=found[start : start + _AT_ONCE])
+    return found
 
 
 def distinct(values: Any) -> Any:
@@ -48,7 +52,8 @@ def distinct(values: Any) -> Any:
     if high - low > min(MOST_IN_TABLE, len(values)):
         return np.unique(values)
     table = np.zeros(high - low + 1, dtype=np.bool_)
-    table[values - low] = True
+    for start in range(0, len(values), _AT_ONCE):
+        table[values[start : start + _AT_ONCE] - low] = True
     return (true_positions(table) + low).astype(values.dtype)
 
 

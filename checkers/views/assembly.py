@@ -234,12 +234,13 @@ def _by_offset(sends: Sends) -> tuple[int, Any]:
     """
     first = np.ones(len(sends), dtype=np.bool_)
     first[1:] = sends.v[1:] != sends.v[:-1]
-    known = true_positions(first & (sends.offset != NONE))
-    offset = sends.offset[known]
-    low = int(offset.min(initial=np.iinfo(np.int64).max))
-    size = int(offset.max(initial=NONE)) - low + 1
+    known = first & (sends.offset != NONE)
+    low = int(sends.offset.min(where=known, initial=np.iinfo(np.int64).max))
+    size = int(sends.offset.max(where=known, initial=NONE)) - low + 1
     if not 0 < size <= SPARSE * len(sends):
         return 0, np.zeros(1, dtype=position_type(len(sends)))
     there = np.zeros(size, dtype=position_type(len(sends)))
-    there[offset - low] = known
+    for part in slices(len(sends)):
+        at = part.start + true_positions(known[part])
+        there[sends.offset[at] - low] = at
     return low, there

@@ -176,6 +176,10 @@ class PartitionLog:
                 made = self._made[make]
         return made  # type: ignore[no-any-return]
 
+    def in_slices(self, count: int, kind: Any, make: Callable[[slice], Any]) -> Any:
+        """So many values, of which a function makes those of some positions: no more are in memory if the whole is large."""
+        return self.arrays.joined(lambda: map(make, slices(count)), count, kind)
+
     @property
     def written_late(self) -> bool:
         """True if somebody still wrote when the final phase had begun."""

@@ -25,6 +25,7 @@ from fencepost.checkers.model.frames import pd
 from fencepost.checkers.model.results import Rows, count_rows
 from fencepost.checkers.model.values import ABORTED, COMMITTED, NONE, LoggedDecisions
 from fencepost.checkers.views.gathering import SHORT_HISTORY, GatheredMessages
+from fencepost.checkers.views.log import slices
 from fencepost.harness.api import Isolation, record_ids
 from fencepost.harness.api.clocks_ahead import ClockAhead
 from fencepost.harness.api.deletions import Deletion
@@ -286,8 +287,11 @@ class RunView:
         """Senders of some records of this run: (identity, partition, operation) of those that were sent."""
         identities = np.unique(identities)
         overview = self.overview
-        keys = record_ids.operation_key(overview.process.astype(np.int64), overview.op & MAX_OP)
-        ops = overview.index[np.isin(keys, record_ids.operation_key_of(identities)) & (overview.txn | overview.send)]
+        wanted, some = record_ids.operation_key_of(identities), []
+        for part in slices(len(overview) if len(wanted) else 0):
+            keys = record_ids.operation_key(overview.process[part].astype(np.int64), overview.op[part] & MAX_OP)
+            some.append(overview.index[part][np.isin(keys, wanted) & (overview.txn[part] | overview.send[part])])
+        ops = np.concatenate([overview.index[:0], *some])
         if not len(ops):
             return []
         sends = self.sends_of(ops)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from fencepost.checkers.history.overview import Overview
-from fencepost.checkers.model.arrays import Ints, true_positions
+from fencepost.checkers.model.arrays import Ints
 from fencepost.checkers.model.values import FOREVER, NONE
-from fencepost.checkers.views.log import PartitionLog
+from fencepost.checkers.views.log import PartitionLog, slices
 
 POINTS = 200
 
@@ -32,20 +32,25 @@ def unseen_at(log: PartitionLog, times: Ints) -> Ints:
     """
     if not len(times):
         return np.empty(0, dtype=np.int64)
-    sends = log.sends
-    counted = log.promised & (log.acked | (sends.over != NONE))
-    known = np.maximum(np.where(log.acked, sends.ended, sends.over), sends.decided)[counted]
-    read = np.maximum(_first_read(log)[counted], known)
-    known, read = (moments if log.parts is None else log.parts.times_of(moments) for moments in (known, read))
-    return np.asarray(_count_until(known, times) - _count_until(read, times), dtype=np.int64)
+    sends, first_read, unseen = log.sends, _first_read(log), np.zeros(len(times), dtype=np.int64)
+    for part in slices(len(sends)):
+        acked = log.acked[part]
+        counted = log.promised[part] & (acked | (sends.over[part] != NONE))
+        known = np.maximum(np.where(acked, sends.ended[part], sends.over[part]), sends.decided[part])[counted]
+        read = np.maximum(first_read[part][counted], known)
+        known, read = (moments if log.parts is None else log.parts.times_of(moments) for moments in (known, read))
+        unseen += _count_until(known, times) - _count_until(read, times)
+    return unseen
 
 
 def _first_read(log: PartitionLog) -> Ints:
     """The time at which each send was first returned to a reader of the main phase (FOREVER: to none)."""
     reads = log.reads
-    which = true_positions(~reads.final & (reads.send >= 0) & (reads.ended != NONE))
     first = np.full(len(log.sends), FOREVER, dtype=np.int64)
-    np.minimum.at(first, reads.send[which], reads.ended[which])
+    for part in slices(len(reads)):
+        send, ended = reads.send[part], reads.ended[part]
+        which = ~reads.final[part] & (send >= 0) & (ended != NONE)
+        np.minimum.at(first, send[which], ended[which])
     return first
 
 
