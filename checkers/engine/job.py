@@ -39,7 +39,7 @@ from fencepost.checkers.views.gathering import ExecutorMessage, GatheredMessages
 from fencepost.checkers.views.joined_logs import Sides, joinable, joined_log
 from fencepost.checkers.views.log import IN_MEMORY, PartitionLog
 from fencepost.checkers.views.unseen import total_unseen
-from fencepost.harness.system.array_files import ArrayFiles, ReusedFile
+from fencepost.harness.system.array_files import ArrayFiles, ReusedFiles
 
 if TYPE_CHECKING:
     from pyspark import RDD
@@ -348,7 +348,7 @@ def _array_files(folder: Path | None, large: bool) -> Iterator[ArrayFiles]:
     if not large:
         yield ArrayFiles(folder)
         return
-    with ReusedFile(folder) as files, files.dropping_pages():
+    with ReusedFiles(folder) as files, files.dropping_pages():
         yield files
 
 

@@ -82,7 +82,7 @@ class Overview:
     @cached_property
     def last_write_began(self) -> int:
         """The time at which the last operation of such a process began."""
-        return int(self.time[among(self.process, self.writing_processes)].max(initial=0))
+        return int(self.time.max(where=among(self.process, self.writing_processes), initial=0))
 
     def at(self, index: Any) -> Any:
         """Positions of operations by their history index."""

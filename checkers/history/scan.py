@@ -45,6 +45,7 @@ class PackedPart(NamedTuple):
 
 
 NamedPart = tuple[str, PackedPart]  # with the topic-partition's name
+_MEMORY = Arrays()
 Columns = Mapping[str, Any]
 
 
@@ -226,11 +227,9 @@ class Unpacked(Mapping[str, Any]):
     finds the rows nearly sorted.
     """
 
-    def __init__(
-        self, parts: Sequence[PackedPart], side: int, decisions: LoggedDecisions = UNDECIDED, arrays: Arrays | None = None
-    ) -> None:
+    def __init__(self, parts: Sequence[PackedPart], side: int, decisions: LoggedDecisions = UNDECIDED) -> None:
         self._parts, self._side = sorted((part for part in parts if part.side == side), key=_first_operation), side
-        self._decisions, self._arrays = decisions, arrays or Arrays()
+        self._decisions = decisions
         self._counts = [unpacked(part.shared, 0) for part in self._parts]
         self._size = sum(int(count.sum()) for count in self._counts)
         self._replaced: dict[str, Any] = {}
@@ -256,14 +255,14 @@ class Unpacked(Mapping[str, Any]):
             return np.empty(0, dtype=TYPES.get(name, np.int64))
         if name in OWN[self._side]:
             place = OWN[self._side].index(name)
-            return self._arrays.joined(lambda: (unpacked(part.own, place) for part in self._parts), self._size, np.int64)
+            return _MEMORY.joined(lambda: (unpacked(part.own, place) for part in self._parts), self._size, np.int64)
         of_operations = self._of_operations(name)
         if name == "flags" and self._side == SENDS and len(self._decisions):
             of_operations = [
                 _decided(flags, op, self._decisions) for flags, op in zip(of_operations, self._of_operations("op"), strict=True)
             ]
         kind = _op_type(of_operations) if name == "op" else TYPES.get(name, np.int64)
-        return self._arrays.joined(lambda: map(np.repeat, of_operations, self._counts), self._size, kind)
+        return _MEMORY.joined(lambda: map(np.repeat, of_operations, self._counts), self._size, kind)
 
     def _of_operations(self, name: str) -> list[Any]:
         return [unpacked(part.shared, 1 + SHARED[self._side].index(name)) for part in self._parts]

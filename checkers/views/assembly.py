@@ -44,7 +44,7 @@ def unpack_log(
     decisions: LoggedDecisions = UNDECIDED,
 ) -> PartitionLog:
     """Packed parts back to one partition's sorted arrays. decisions: what the logs say of transactions of unknown outcome."""
-    sent, read = results([partial(Unpacked, parts, side, decisions, arrays) for side in (SENDS, READS)], threads)
+    sent, read = results([partial(Unpacked, parts, SENDS, decisions), partial(Unpacked, parts, READS)], threads)
     if read.least("offset") < 0 and (places := _with_places(sent, read)) is not None:
         read.replace("offset", arrays.stored(places))
     return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads, arrays)

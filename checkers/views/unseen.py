@@ -16,10 +16,11 @@ POINTS = 200
 
 def moments(overview: Overview) -> Ints:
     """At most POINTS evenly spaced times of the main phase (CLOCK_MONOTONIC ns), the first and the last operation's included."""
-    if not (overview.main & overview.writer).any():
+    main = overview.main
+    if not (main & overview.writer).any():
         return np.empty(0, dtype=np.int64)
-    began, ended = overview.time[overview.main], overview.end[overview.main]
-    first, last = int(began.min()), int(max(ended.max(), began.max()))
+    first = int(overview.time.min(where=main, initial=FOREVER))
+    last = max(int(times.max(where=main, initial=NONE)) for times in (overview.time, overview.end))
     return np.unique(first + (last - first) * np.arange(POINTS, dtype=np.int64) // (POINTS - 1))
 
 

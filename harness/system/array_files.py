@@ -26,6 +26,7 @@ SMALL = 1 << 20  # bytes of an array that stays in memory
 MOST_AT_ONCE = 16 << 20  # bytes that are written from memory
 PIECE = 512 << 10  # bytes of a write: more takes huge pages, which cost ten times as much where a host has to find them
 DROP_EVERY_S = 0.15
+FILES = 2  # that are reused: as many threads write at once
 
 
 class Arrays:
@@ -169,64 +170,85 @@ class Growing:
         return whole
 
 
-class ReusedFile(ArrayFiles):
-    """Arrays in one file, the file `arrays` of a folder, which is left to whoever needs it next. A context: it closes the file.
+class ReusedFiles(ArrayFiles):
+    """Arrays in a few files, `arrays-0` and so on of a folder, which are left to whoever needs them next. A context: it closes
+    them.
 
     A new page of a file is cleared, and on a virtual machine the host may have to find it first: that takes up to ten times as
-    long as to write to it. So the place of an array that is gone is used again, and the file of one partition by the next one.
-    As long as somebody has an array of it the file is locked, since a mapping keeps it open; others get a file without a name
+    long as to write to it. So the place of an array that is gone is used again, and the files of one partition by the next one.
+    As long as somebody has an array of a file it is locked, since a mapping keeps it open; others get a file without a name
     meanwhile. No fork of this process may use its arrays.
+
+    The kernel lets one thread write to a file at a time, and others spin: so threads that write at once have files of their own.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         super().__init__(folder)
-        self._file: IO[bytes] | None = None
-        with suppress(OSError):  # then arrays stay in memory
-            self._file = (_locked(folder / "arrays") if folder else None) or _nameless(folder)
-        self._end, self._free = 0, list[tuple[int, int]]()
-        self._returned: deque[tuple[int, int]] = deque()  # places of arrays that are gone, as their threads say it
+        self._files: list[_Places] = []
+        for number in range(FILES):
+            with suppress(OSError):  # without any arrays stay in memory
+                file = (_locked(folder / f"arrays-{number}") if folder else None) or _nameless(folder)
+                self._files.append(_Places(file))
 
-    def __enter__(self) -> ReusedFile:
+    def __enter__(self) -> ReusedFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file:
-            self._file.close()
+        for places in self._files:
+            places.file.close()
 
     def _written(self, parts: Iterable[Any], kind: np.dtype[Any], size: int) -> Any:
-        if self._file is None:
+        if not self._files:
             raise OSError("there is no file for arrays")
         room = -(-size // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
-        start = self._taken_place(room)
-        give_back = partial(self._returned.append, (start, room))
+        with self._lock:
+            places = min(self._files, key=lambda each: each.writers)
+            places.writers += 1
+            start = places.take(room)
+        give_back = partial(places.returned.append, (start, room))
         try:
-            _write(self._file, start, parts, kind)
-            mapped = self.mapped(self._file, start, size)
+            _write(places.file, start, parts, kind)
+            mapped = self.mapped(places.file, start, size)
         except BaseException:
             give_back()
             raise
+        finally:
+            with self._lock:
+                places.writers -= 1
         finalize(mapped, give_back).atexit = False
         return np.frombuffer(mapped, kind)
 
-    def _taken_place(self, room: int) -> int:
+
+class _Places:
+    """What of a file is in use.
+
+    writers: how many threads write to it.
+    returned: places of arrays that are gone, as their threads say it.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.writers = file, 0
+        self.returned: deque[tuple[int, int]] = deque()
+        self._end, self._free = 0, list[tuple[int, int]]()
+
+    def take(self, room: int) -> int:
         """The first place that is large enough."""
-        with self._lock:
-            while self._returned:
-                insort(self._free, self._returned.popleft())
-            joined: list[tuple[int, int]] = []
-            for start, size in self._free:
-                before, length = joined[-1] if joined else (0, -1)
-                if before + length == start:
-                    joined[-1] = (before, length + size)
-                else:
-                    joined.append((start, size))
-            self._free = joined
-            for number, (start, size) in enumerate(joined):
-                if size >= room:
-                    joined[number : number + 1] = [(start + room, size - room)] if size > room else []
-                    return start
-            start, self._end = self._end, self._end + room
-            return start
+        while self.returned:
+            insort(self._free, self.returned.popleft())
+        joined: list[tuple[int, int]] = []
+        for start, size in self._free:
+            before, length = joined[-1] if joined else (0, -1)
+            if before + length == start:
+                joined[-1] = (before, length + size)
+            else:
+                joined.append((start, size))
+        self._free = joined
+        for number, (start, size) in enumerate(joined):
+            if size >= room:
+                joined[number : number + 1] = [(start + room, size - room)] if size > room else []
+                return start
+        start, self._end = self._end, self._end + room
+        return start
 
 
 def in_pieces(content: bytes | memoryview) -> Iterator[memoryview]:

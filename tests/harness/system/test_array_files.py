@@ -5,13 +5,14 @@ from __future__ import annotations
 import resource
 import time
 from contextlib import contextmanager
+from threading import Barrier, Thread
 
 import numpy as np
 import pytest
 from support.open_files import open_files
 
 from fencepost.harness.system import array_files
-from fencepost.harness.system.array_files import SMALL, ArrayFiles, Arrays, Growing, ReusedFile
+from fencepost.harness.system.array_files import SMALL, ArrayFiles, Arrays, Growing, ReusedFiles
 
 LARGE = 2 * SMALL // 8  # values of 64 bits
 
@@ -31,7 +32,7 @@ def resident(values) -> int:
     return size
 
 
-@pytest.fixture(params=[ArrayFiles, ReusedFile])
+@pytest.fixture(params=[ArrayFiles, ReusedFiles])
 def arrays(tmp_path, request) -> ArrayFiles:
     return request.param(tmp_path)
 
@@ -144,45 +145,71 @@ def test_a_growing_array_goes_on_in_memory_when_the_disk_is_full(tmp_path):
 
 
 def test_the_place_of_an_array_that_is_gone_is_used_again(tmp_path):
-    with ReusedFile(tmp_path) as arrays:
+    with ReusedFiles(tmp_path) as arrays:
         first, second = (arrays.stored(np.arange(LARGE) + number) for number in range(2))
-        size = (tmp_path / "arrays").stat().st_size
+        size = (tmp_path / "arrays-0").stat().st_size
         for number in range(5):
             del first
             first = arrays.stored(np.arange(LARGE) - number)
             assert (first[0], first[-1], second[0], second[-1]) == (-number, LARGE - 1 - number, 1, LARGE)
-        assert (tmp_path / "arrays").stat().st_size == size
+        assert (tmp_path / "arrays-0").stat().st_size == size
         del first, second
         assert arrays.stored(np.arange(2 * LARGE)).sum() == np.arange(2 * LARGE).sum()  # both places are one again
-        assert (tmp_path / "arrays").stat().st_size == size
+        assert (tmp_path / "arrays-0").stat().st_size == size
 
 
 def test_arrays_that_come_and_go_keep_their_values(tmp_path, monkeypatch):
     monkeypatch.setattr(array_files, "SMALL", 1)
     random = np.random.default_rng(5)
     kept = {}
-    with ReusedFile(tmp_path) as arrays:
+    with ReusedFiles(tmp_path) as arrays:
         for number in range(400):
             values = np.full(int(random.integers(1, 30_000)), number)
             kept[number] = arrays.taken(values, np.arange(len(values))) if number % 2 else arrays.stored(values)
             for gone in random.choice(list(kept), len(kept) // 4, replace=False).tolist():
                 del kept[gone]
             assert all((values == one).all() for one, values in kept.items())
-    assert (tmp_path / "arrays").stat().st_size < 100 * 30_000 * 8  # a quarter of all together
+    assert (tmp_path / "arrays-0").stat().st_size < 100 * 30_000 * 8  # a quarter of all together
+
+
+def test_threads_that_write_at_once_have_files_of_their_own(tmp_path):
+    both, kept = Barrier(2, timeout=30), {}
+
+    def part(number, made):
+        both.wait()  # each in the middle of writing an array
+        return np.full(LARGE, number + made)
+
+    with ReusedFiles(tmp_path) as arrays:
+
+        def store(number):
+            kept[number] = arrays.joined(lambda: (part(number, made) for made in range(2)), 2 * LARGE, np.int64)
+
+        threads = [Thread(target=store, args=(number,)) for number in (10, 20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(path.stat().st_size for path in tmp_path.iterdir()) == [2 * LARGE * 8] * 2
+        assert {number: (values[0], values[-1], len(values)) for number, values in kept.items()} == {
+            10: (10, 11, 2 * LARGE),
+            20: (20, 21, 2 * LARGE),
+        }
+        kept["alone"] = arrays.stored(np.arange(LARGE))
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 5 * LARGE * 8
 
 
 def test_a_file_of_which_somebody_has_an_array_is_left_alone(tmp_path):
-    with ReusedFile(tmp_path) as arrays:
+    with ReusedFiles(tmp_path) as arrays:
         held = arrays.stored(np.arange(LARGE))
-    with ReusedFile(tmp_path) as others:
+    with ReusedFiles(tmp_path) as others:
         other = others.stored(np.arange(LARGE) + 1)
-    size = (tmp_path / "arrays").stat().st_size
+    size = (tmp_path / "arrays-0").stat().st_size
     assert (held[0], held[-1], other[0], other[-1]) == (0, LARGE - 1, 1, LARGE)
     del held
-    with ReusedFile(tmp_path) as again:
+    with ReusedFiles(tmp_path) as again:
         same = again.stored(np.arange(LARGE) + 2)
-        assert np.fromfile(tmp_path / "arrays", dtype=np.int64, count=1)[0] == 2  # the same file
-    assert (tmp_path / "arrays").stat().st_size == size
+        assert np.fromfile(tmp_path / "arrays-0", dtype=np.int64, count=1)[0] == 2  # the same file
+    assert (tmp_path / "arrays-0").stat().st_size == size
     assert (same[0], other[0]) == (2, 1)
 
 
