@@ -26,6 +26,7 @@ READ_S = 30.0
 END_S = 10.0
 MARKERS_S = 10.0
 TRANSACTIONAL = {"acks": "all", "enable.idempotence": True, "transaction.timeout.ms": 20_000, "delivery.timeout.ms": 15_000}
+OVER_S = 30.0  # after that no transaction of an ended client is open: its timeout, and the coordinator looks every second
 
 
 class Flaw(Exception):
@@ -90,6 +91,7 @@ class ClientFixture:
         self._log = log_file(log.parent, log.name)
         self._names = 0
         self._longest = (0.0, "")  # of the calls in time: seconds, call
+        self._undecided: list[str] = []  # partitions that could not be read to the end
         self._due: tuple[str, float] | None = None  # the call that is under way, and when it must have answered
 
     @contextmanager
@@ -172,12 +174,17 @@ class ClientFixture:
             client.close()
 
     def _await_markers(self) -> None:
-        """Commit returns before its markers are written (KIP-98): wait for the last stable offsets, not for ever."""
-        deadline = time.monotonic() + MARKERS_S
-        while time.monotonic() < deadline:
+        """Commit returns before its markers are written (KIP-98): wait for them, not for ever."""
+        self._undecided = self._open_after(MARKERS_S)
+
+    def _open_after(self, seconds: float) -> list[str]:
+        """The partitions with a transaction that is open all this time: their last stable offset is not their end."""
+        deadline = time.monotonic() + seconds
+        while True:
             stable, high = (self._cluster.admin().end_offsets(PARTITIONS, level) for level in Isolation)
-            if stable == high and len(high) == len(PARTITIONS):
-                return
+            below = [partition for partition in PARTITIONS if partition not in high or stable.get(partition) != high[partition]]
+            if not below or time.monotonic() > deadline:
+                return below
             time.sleep(0.1)
 
     def _fill(self, count: int, topic: str = TOPIC, partitions: int = 1) -> list[bytes]:

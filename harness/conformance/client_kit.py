@@ -19,7 +19,12 @@ from fencepost.harness.planning.plan import cluster_of, obtain_cluster
 from fencepost.harness.system import lifeline
 from fencepost.harness.system.python_command import module_command
 
-CLUSTER = {"kind": "local", "options": {"brokers": 1, "loopback": True}}
+# Stories freeze the broker for seconds. If its session ended meanwhile, its partitions would have no leader, and it would leave
+# transactions open for ever (KAFKA-20734).
+CLUSTER = {
+    "kind": "local",
+    "options": {"brokers": 1, "loopback": True, "settings": {"broker.session.timeout.ms": 120_000}},
+}
 
 
 def check(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from support.journal_driver import Cluster, Observer
 
-from fencepost.harness.conformance import client_edges, client_fixture
+from fencepost.harness.api import Isolation
+from fencepost.harness.conformance import client_edges, client_fixture, client_stories
 from fencepost.harness.conformance.client_stories import ClientKit
 
 TESTS = Path(__file__).parents[2]
@@ -84,10 +85,10 @@ Liar().serve()
 """
 
 
-def played(tmp_path, stories, lie="pass"):
+def played(tmp_path, stories, lie="pass", cluster=Cluster):
     program = tmp_path / "liar.py"
     program.write_text(PROGRAM.format(tests=str(TESTS), lie="\n".join(f"    {line}" for line in lie.splitlines())))
-    kit = ClientKit(Cluster(str(tmp_path / "journal")), [sys.executable, str(program)], Observer, tmp_path / "driver.log")
+    kit = ClientKit(cluster(str(tmp_path / "journal")), [sys.executable, str(program)], Observer, tmp_path / "driver.log")
     return {result.story: result for result in kit.play(stories)}
 
 
@@ -108,3 +109,30 @@ def test_a_lie_is_found_and_named(tmp_path, lie):
     result = played(tmp_path, (story,), what)[story]
     assert result.ok is False, result
     assert words in result.seen
+
+
+def with_an_open_transaction(looks):
+    """The class of a cluster whose last stable offset is below the end the first so many times that somebody asks."""
+
+    class Behind(Cluster):
+        def end_offsets(self, partitions, level):
+            nonlocal looks
+            ends, looks = super().end_offsets(partitions, level), looks - 1
+            return {**ends, "t-0": ends["t-0"] - 1} if level is Isolation.COMMITTED and looks >= 0 else ends
+
+    return Behind
+
+
+@pytest.mark.parametrize("looks", [10, 10**9])
+def test_a_transaction_that_the_broker_leaves_open_is_not_held_against_the_driver(tmp_path, looks, monkeypatch):
+    monkeypatch.setattr(client_stories, "OVER_S", 3.0 if looks == 10 else 0.2)
+    story, lie, words = LIES["calls what is fatal retriable"]
+    results = played(tmp_path, (story, "two producers"), lie, with_an_open_transaction(looks))
+    assert words in results[story].seen
+    if looks == 10:  # the last one was over soon after
+        assert results[story].ok is False
+        assert results["two producers"].ok is True
+    else:
+        assert (results[story].ok, results[story].observable) == (None, False)
+        assert "in t-0 a transaction is open 0 s after its client ended, longer than its timeout" in results[story].seen
+        assert results["two producers"].seen == "not played: a transaction stays open in t-0"
