@@ -23,8 +23,9 @@ from weakref import WeakSet, finalize
 import numpy as np
 
 SMALL = 1 << 20  # bytes of an array that stays in memory
-MOST_AT_ONCE = 16 << 20  # bytes that are written from memory
+MOST_AT_ONCE = 16 << 20  # bytes that are read into memory
 PIECE = 512 << 10  # bytes of a write: more takes huge pages, which cost ten times as much where a host has to find them
+TAKEN_AT_ONCE = 1 << 16  # positions: as 64 bits they stay in the processor's cache
 DROP_EVERY_S = 0.15
 FILES = 2  # that are reused: as many threads write at once
 
@@ -71,12 +72,11 @@ class ArrayFiles(Arrays):
         return values
 
     def taken(self, values: Any, positions: Any) -> Any:
-        """Same as `Arrays.taken`, some of them at a time."""
+        """Same as `Arrays.taken`."""
         size = len(positions) * values.itemsize
         if size >= SMALL:
             with suppress(OSError):
-                parts = np.array_split(positions, -(-size // MOST_AT_ONCE))
-                return self._written((values[part] for part in parts), values.dtype, size)
+                return self._written(_taken(values, positions), values.dtype, size)
         return super().taken(values, positions)
 
     def joined(self, parts: Callable[[], Iterable[Any]], count: int, kind: Any) -> Any:
@@ -249,6 +249,11 @@ class _Places:
                 return start
         start, self._end = self._end, self._end + room
         return start
+
+
+def _taken(values: Any, positions: Any) -> Iterator[Any]:
+    """The values at some positions, in parts: `values[positions]` takes up to twice as long where positions have 32 bits."""
+    return (values.take(positions[start : start + TAKEN_AT_ONCE]) for start in range(0, len(positions), TAKEN_AT_ONCE))
 
 
 def in_pieces(content: bytes | memoryview) -> Iterator[memoryview]:

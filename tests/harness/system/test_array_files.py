@@ -40,7 +40,7 @@ def arrays(tmp_path, request) -> ArrayFiles:
 @pytest.mark.parametrize("kind", [np.int64, np.int32, np.int8, np.bool_])
 def test_an_array_in_a_file_has_the_same_values_and_is_read_only(arrays, kind, monkeypatch):
     monkeypatch.setattr(array_files, "SMALL", 1)
-    monkeypatch.setattr(array_files, "MOST_AT_ONCE", 1000)
+    monkeypatch.setattr(array_files, "TAKEN_AT_ONCE", 1000)
     values = np.random.default_rng(1).integers(0, 2, 5000).astype(kind)
     positions = np.argsort(values, kind="stable")
     for stored, wanted in (
