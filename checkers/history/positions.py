@@ -347,7 +347,7 @@ def _assign(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Ma
 
 def _seek(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapping[str, Any]) -> None:
     """A seek moves the partitions that it names, and no other. One that did not end ok, or does not say where it went, leaves it
-    unknown.
+    unknown; so does a rebalance that it tells of, also to a client that is no member of a group.
     """
     _rebalance(tracks, consumer, process, op, row)
     places = row["detail"].get("positions")
@@ -355,8 +355,8 @@ def _seek(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapp
         tracks.unknown.append((process, op))
         return
     moved = _by_partition(row["detail"].get("rebalances") or ())  # before the seek, or after it
-    for partition, place in places.items():
-        surely = row["type"] == "ok" and type(place) is int and 0 <= place < FOREVER and partition not in moved
+    for partition, place in {**places, **dict.fromkeys(moved)}.items():
+        surely = row["type"] == "ok" and type(place) is int and 0 <= place < FOREVER
         tracks.sought.setdefault(str(partition), []).append((_key(process, op), place if surely else NONE))
 
 

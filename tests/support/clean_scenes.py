@@ -78,7 +78,8 @@ def require_untouched(place: Place, run: Path) -> str:
     in_use = [run, *place.temporaries()]
     content = set(run.iterdir())
     text = place.clean("--runs", "0", "--yes")
-    assert [path for path in (*in_use, *content) if not path.exists()] == []
+    gone = [path for path in (*in_use, *content) if not path.exists()]
+    assert not gone, (gone, text)
     for path in in_use:
         assert f"left alone: {path}, in use by " in text, text
     return text

@@ -74,6 +74,16 @@ def test_a_group_member_may_skip_across_a_rebalance_that_another_call_tells_of(j
     assert violated(judged(h, GROUP)) == ([] if rebalances else ["poll-skip"])
 
 
+@pytest.mark.parametrize("told", [(), ("assigned",)])
+def test_a_seek_that_tells_of_a_rebalance_leaves_an_assigned_client_anywhere(judged, told):
+    """Its other partitions stay where they are. Only a member of a group is rebalanced, and who tells of it may be one."""
+    h = written(5, 7)
+    h.poll(2, {"t-0": [5, 7]})
+    h.add(2, "seek", detail=json.dumps({"positions": {"t-1": 3}, "rebalances": [[word, ["t-0"]] for word in told]}))
+    h.poll(2, {"t-0": [5]})
+    assert violated(judged(h, {})) == ([] if told else ["nonmonotonic-poll"])
+
+
 def test_after_a_rebalance_a_group_member_is_judged_from_its_next_operation_on(judged):
     """Records polled in the operation of the rebalance may come from before or after it."""
     h = written(5, 7, 9, 11)

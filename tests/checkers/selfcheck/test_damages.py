@@ -158,6 +158,12 @@ DAMAGED = given(
     seed=0,
     shape={"transactions": 30, "partitions": 2, "processes": 2, "sends": 2},
 )
+@example(  # it brings the requests in which it shows
+    damage=BY_NAME["wire-both-ends"],
+    draw=0,
+    seed=0,
+    shape={"transactions": 30, "partitions": 2, "processes": 2, "sends": 2},
+)
 def test_the_reference_and_the_checker_find_the_same_in_a_damaged_history(damage, draw, seed, shape):
     """In any lawful history: its own anomalies, record by record; nothing forbidden beside what comes along by nature."""
     compare_findings(damage, draw, seed, shape)
@@ -178,8 +184,9 @@ def compare_findings(damage, draw, seed, shape):
         planted = damage.plant(read_rows(folder / "history.parquet"), Random(draw))
         assume(planted is not None)
         write_rows(planted.rows, folder / RunFile.HISTORY)
-        if planted.logs is not None:  # a damage that brings the brokers' logs of its own partition
-            pq.write_table(planted.logs, folder / RunFile.STORED)
+        for file, table in ((RunFile.STORED, planted.logs), (RunFile.WIRE, planted.wire)):
+            if table is not None:  # a damage that brings the brokers' logs, or the requests, of its own partition
+                pq.write_table(table, folder / file)
         document = judge(open_run(folder), here=True)
         findings = pq.read_table(folder / "anomalies.parquet").to_pylist()
     ops = operations(planted.rows)
