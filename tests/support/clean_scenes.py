@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fencepost.harness.system import liveness
 from support.fencepost_command import FENCEPOST, SMALL, finish, processes_of, until, verdict, workload_runs
 
 APART = ("unshare", "-Urpf", "--mount-proc", "--kill-child")  # a PID namespace of its own, as a container has
@@ -113,7 +114,7 @@ def a_live_check_is_left_alone(place: Place, run: Path, prefix: Sequence[str] = 
     """`clean` beside `check latest`, on Spark, touches nothing, and the check answers as before."""
     (run / "verdict.json").unlink()
     process = place.command("check", "latest", "--spark-master", "local[2]", prefix=prefix)
-    until(lambda: place.temporaries() or process.poll() is not None)
+    until(lambda: (place.temporaries() and liveness.lock_reference(run)) or process.poll() is not None)
     assert process.poll() is None, finish(process)
     with frozen(harness_of(process)):
         require_untouched(place, run)
